@@ -22,6 +22,7 @@ from jprep.compare.models.sizes import find_size
 from jprep.compare.models.training import (
     ModelScores,
     Trained,
+    check_backend,
     open_client,
     read_scores,
     steps_of,
@@ -108,6 +109,7 @@ def compare(
     Raises:
         ConfigError: a recipe or an option is wrong, or the backend cannot score texts.
         MismatchError: the output directory has another comparison, or an input has changed.
+        MachineError: the backend is not installed, or finds no GPU.
         Interrupted: the user stopped it.
         JprepError: a step failed.
     """
@@ -121,6 +123,7 @@ def compare(
             found = read_comparison(folder)
             out.verify(made_from, found.made_from, found.files, "compare again with --restart")
             return found
+        check_backend(options.backend, options.budget.device)
         _resume(out, made_from)
         tasks = load_tasks(options.tasks)
         result = _Comparing(arms, tasks, made_from, out, options, reporter or CompareReporter()).run()

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.compare.data.building import NAME, ArmData
-from jprep.compare.models.sizes import train_section, training_steps
+from jprep.compare.models.sizes import MINIMUM_STEPS, SIZES, train_section, training_steps
 from jprep.compare.result import ComparisonPlan, ModelSize
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
-from jprep.errors import Interrupted, JprepError
+from jprep.errors import Interrupted, JprepError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.verified_files import read_if_exists
 from jprep.train.exporting import export, newest_export
 from jprep.train.inference.client import InferenceClient
 from jprep.train.job.config import Job
-from jprep.train.launcher.launch import PreparedRun, prepare_run
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import PreparedRun, backend_options, load_backend, prepare_run
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.run.status import RunStatus
 
@@ -74,6 +75,22 @@ class Trained(NamedTuple):
         status = RunStatus()
         status.add(read_events(self.run))
         return 1 / status.rate if status.rate else 0.0
+
+
+def check_backend(backend: str, device: str) -> None:
+    """Check that models can be trained on this machine, before any data is prepared.
+
+    Raises:
+        ConfigError: there is no such backend.
+        MachineError: it is not installed, or finds no device of this kind.
+    """
+    planner = load_backend(backend)
+    size = next(iter(SIZES.values()))
+    options = backend_options(train_section(size, MINIMUM_STEPS, 1, backend, device), planner)
+    worker_python(planner, options)
+    if problem := next((finding for finding in planner.check(options) if finding.level == "error"), None):
+        fix = "give the budget without gpu: to train on the CPU" if device == "gpu" else problem.fix
+        raise MachineError(problem.what, where=f"--backend {backend}", fix=fix)
 
 
 def train_model(data: ArmData, plan: ComparisonPlan, steps: int, seed: int, runs: Path, train: Train) -> Trained:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jprep.compare.models import training
 from jprep.compare.models.sizes import SIZES, train_section
 from jprep.compare.options import CompareOptions, parse_budget
 from jprep.compare.planning import (
@@ -21,8 +22,10 @@ from jprep.compare.planning import (
     write_plan,
 )
 from jprep.compare.result import ComparisonPlan
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, MachineError
+from jprep.train.backend import Finding
 from jprep.train.job.config import check_train_config
+from jprep.train.launcher.launch import load_backend
 
 RATE = 3e10
 
@@ -86,6 +89,21 @@ def test_the_size_follows_from_the_characters_if_they_are_given() -> None:
     assert planned("10min", wanted=10**9).size.name == "0.1m"
     options = CompareOptions(parse_budget("20h"), characters=2_000_000)
     assert guess_plan(options, 2).size.name == "0.1m"
+
+
+@pytest.mark.parametrize(("device", "fix"), [("gpu", "the budget without gpu:"), ("cpu", "buy one")])
+def test_a_missing_device_is_found_before_anything_is_built(
+    device: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--budget gpu:30min` without a GPU would else fail after the data is prepared."""
+    backend, findings = load_backend("torch"), [Finding("PyTorch 2"), Finding("no GPU", "error", "buy one")]
+    monkeypatch.setattr(type(backend), "check", lambda self, options: findings)
+    monkeypatch.setattr(training, "worker_python", lambda planner, options: Path())
+    with pytest.raises(MachineError, match="no GPU") as caught:
+        training.check_backend("torch", device)
+    assert fix in caught.value.fix
+    findings.pop()
+    training.check_backend("torch", device)
 
 
 def test_large_inputs_are_sampled() -> None:
