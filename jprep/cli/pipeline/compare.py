@@ -17,7 +17,7 @@ from jprep.cli.common.output_path import OUTPUT_PATH
 if TYPE_CHECKING:
     from jprep.compare.data.preparation import Preparation
     from jprep.compare.options import CompareOptions
-    from jprep.compare.result import Comparison, ComparisonPlan
+    from jprep.compare.result import Comparison, ComparisonPlan, TaskResult
     from jprep.compare.run import CompareReporter
 
 _FILE = click.Path(path_type=Path)
@@ -150,9 +150,14 @@ def _describe_plan(plan: ComparisonPlan, arms: int, held_out: int) -> str:
     size = plan.size
     shape = f"{size.parameters:,} parameters without embeddings ({size.layers} layers of width {size.width})"
     return (
-        f"plan: {arms} recipes × {len(plan.seeds)} seeds, models of {shape}, each trained on {plan.characters:,}"
+        f"plan: {_counted(arms, 'recipe')} × {_counted(len(plan.seeds), 'seed')}, models of {shape}, each trained on"
+        f" {plan.characters:,}"
         f" characters on a {plan.device.upper()}" + (f", judged on {held_out} held-out texts" if held_out else "")
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: bool) -> int:
@@ -169,6 +174,14 @@ def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: 
     for arm in arms:
         echo(f"  {arm.name}  {arm.path}  {arm.recipe.name}")
     return 0
+
+
+def _describe_task(task: TaskResult, arms: list[str]) -> str:
+    items = f"{task.name}: {_counted(task.items, 'item')}, {task.left_out} left out"
+    if not task.items:
+        return items
+    means = ", ".join(f"{arm} {sum(seeds) / len(seeds):.3f}" for arm, seeds in zip(arms, task.scores, strict=True))
+    return f"{items}; {task.metric} {means}" + (f" (chance {task.chance:.3f})" if task.chance else "")
 
 
 def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
@@ -188,5 +201,7 @@ def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
             f" {arm.tokens_per_character:.3f} tokens per character"
         )
     echo(f"\n{len(result.scored)} held-out texts, {len(result.items) - len(result.scored)} left out")
+    for task in result.tasks:
+        echo(_describe_task(task, [arm.name for arm in result.arms]))
     for judgement in result.judgements:
         echo(judgement.sentence if judgement.primary else f"  {judgement.measure}: {judgement.sentence}")

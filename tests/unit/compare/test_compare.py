@@ -214,6 +214,16 @@ def test_wrong_recipes_and_options_are_refused(models: FakeModels, texts: Path, 
     assert not models.trained
 
 
+def test_a_recipe_that_drops_everything_is_named_with_the_reasons(
+    models: FakeModels, texts: Path, tmp_path: Path
+) -> None:
+    one = write_recipe(tmp_path, "one", texts)
+    two = write_recipe(tmp_path, "two", texts, filters='[{ use = "length", min_chars = 100000 }]')
+    with pytest.raises(ConfigError, match="no document") as caught:
+        run([one, two], tmp_path / "out")
+    assert caught.value.where == str(two) and "length" in caught.value.fix
+
+
 def test_the_progress_is_reported(models: FakeModels, texts: Path, tmp_path: Path) -> None:
     seen: list[str] = []
 
