@@ -128,6 +128,18 @@ def choose_plan(
     return _plan(options, size, round(characters), seeds)
 
 
+def expected_seconds(plan: ComparisonPlan, arms: Sequence[ArmData], calibration: Calibration) -> float:
+    """Return how long the models of a plan take.
+
+    Args:
+        plan: the plan.
+        arms: arms with different data.
+        calibration: measured times.
+    """
+    work = [flops_per_character(plan.size, arm.manifest.vocab_size, arm.tokens_per_character) for arm in arms]
+    return len(plan.seeds) * (sum(work) * plan.characters / calibration.rate + len(arms) * calibration.overhead)
+
+
 def _plan(options: CompareOptions, size: ModelSize, characters: int, seeds: int) -> ComparisonPlan:
     return ComparisonPlan(
         budget=options.budget.text,

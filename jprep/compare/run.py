@@ -35,6 +35,7 @@ from jprep.compare.planning import (
     Calibration,
     StoredPlan,
     choose_plan,
+    expected_seconds,
     flops_per_character,
     needs_calibration,
     read_plan,
@@ -259,7 +260,11 @@ class _Comparing:
         arms = [ready.data[number] for number in ready.distinct]
         calibration = self._calibrate(ready, encoded[0]) if needs_calibration(self._options) else None
         left = self._options.budget.seconds - (time.monotonic() - self._begun)
-        return choose_plan(self._options, arms, calibration, left)
+        plan = choose_plan(self._options, arms, calibration, left)
+        if calibration and (expected := expected_seconds(plan, arms, calibration)) > left:
+            times = f"about {expected / 60:.1f} min, but {max(0.0, left) / 60:.1f} min of the budget are left"
+            self._reporter.note(f"note: training and scoring will take {times}")
+        return plan
 
     def _calibrate(self, ready: Preparation, texts: EncodedItems) -> Calibration:
         """Measure a short training and the scoring after it."""

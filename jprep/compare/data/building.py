@@ -88,9 +88,7 @@ def build_arm(
     corpus = Corpus(work / "corpora" / key)
     if not len(corpus):
         reasons = ", ".join(f"{reason}: {number:,}" for reason, number in dropped_documents(corpus.folder).items())
-        fix = (
-            f"change the steps that drop them ({reasons or 'there are none to drop'}), then run the same command again"
-        )
+        fix = f"change the steps that drop them ({reasons or 'its sources are empty'}), then run the command again"
         raise ConfigError("the recipe leaves no document to train on", where=str(arm.path), fix=fix)
     held_out = arm.dataset.held_out
     names = key_of(corpus=key, tokenizer=arm.tokenizer, held_out=held_out)

@@ -231,10 +231,15 @@ def test_the_progress_is_reported(models: FakeModels, texts: Path, tmp_path: Pat
         def stage(self, text: str) -> None:
             seen.append(text)
 
+        def note(self, text: str) -> None:
+            seen.append(text)
+
         def scored(self, arm: str, seed: int, bits_per_character: float) -> None:
             seen.append(f"{arm}{seed}")
 
     recipes = [write_recipe(tmp_path, "one", texts), write_recipe(tmp_path, "two", texts, ids=500)]
     compare(recipes, tmp_path / "out", OPTIONS, Reporter())
     assert [text for text in seen if len(text) == 2] == ["A1", "B1", "A2", "B2"]
-    assert seen[0] == "reading web"
+    assert seen[0] == "reading web" and not any("budget" in text for text in seen)
+    compare(recipes, tmp_path / "late", OPTIONS._replace(budget=parse_budget("0.001s"), seeds=0), Reporter())
+    assert any("of the budget are left" in text for text in seen)

@@ -15,6 +15,7 @@ from jprep.compare.planning import (
     Calibration,
     StoredPlan,
     choose_plan,
+    expected_seconds,
     flops_per_character,
     guess_plan,
     read_plan,
@@ -60,6 +61,13 @@ def test_the_plan_fits_into_the_budget(budget: str, arms: int) -> None:
     work = flops_per_character(plan.size, 8000, 0.6) * plan.characters / RATE + 20
     assert work * len(plan.seeds) * arms <= parse_budget(budget).seconds
     assert len(plan.seeds) >= 2
+
+
+def test_a_plan_that_takes_longer_than_the_budget_is_known_to() -> None:
+    arms, calibration = [arm()] * 2, Calibration(RATE, 20.0)
+    assert expected_seconds(planned("20min"), arms, calibration) <= 1200
+    assert expected_seconds(planned("20min", size="85m", wanted=10**7), arms, calibration) > 1200
+    assert expected_seconds(planned("10s"), arms, calibration) > 10  # two models of two arms: 80 s only to start them
 
 
 def test_more_time_gives_larger_models() -> None:
