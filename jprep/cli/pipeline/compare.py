@@ -13,6 +13,7 @@ from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import AS_JSON, DRY_RUN, OVERRIDES, RESTART, WORKERS
 from jprep.cli.common.output import echo, echo_json, hint, note
 from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.completion.candidates import BACKEND_NAME, RECIPE_PATH
 
 if TYPE_CHECKING:
     from jprep.compare.data.preparation import Preparation
@@ -24,7 +25,7 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("recipes", type=_FILE, nargs=-1, required=True)
+@click.argument("recipes", type=RECIPE_PATH, nargs=-1, required=True)
 @click.option(
     "-o", "--output", type=OUTPUT_PATH, default=Path("work/compare"), show_default=True, help="Output directory."
 )
@@ -34,8 +35,15 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--characters", type=click.IntRange(1), help="Characters of text that each model sees. Default: what fits."
 )
-@click.option("--backend", default="torch", show_default=True, metavar="NAME", help="The backend that trains.")
-@click.option("--tasks", type=_FILE, multiple=True, help="A file with the items of a task.")
+@click.option(
+    "--backend", type=BACKEND_NAME, default="torch", show_default=True, metavar="NAME", help="The backend that trains."
+)
+@click.option(
+    "--tasks",
+    type=_FILE,
+    multiple=True,
+    help="A file with the items of a task, or a TOML file that describes it. Can be repeated.",
+)
 @click.option(
     "--heldout", type=_FILE, multiple=True,
     help="A file of held-out texts: JSON lines, Parquet or text. Default: from the recipes' common sources.",
@@ -67,10 +75,9 @@ def compare(
     number of characters, and are judged by bits per character on held-out text that none of them has seen.
     Interrupt at any time and rerun to resume.
 
-    Example:
-
     \b
-    jprep compare plain.toml filtered.toml --budget 20min -o work/filters
+    Example:
+      jprep compare plain.toml filtered.toml --budget 20min -o work/filters
     """
     limit_blas_threads()
     from jprep.compare.options import CompareOptions, parse_budget
