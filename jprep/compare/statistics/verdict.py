@@ -77,12 +77,10 @@ def _advantage(difference: Difference) -> str:
 
 
 def _observed(difference: Difference) -> str:
-    """Return first minus second, with its sign."""
-    measure = difference.measure
-    if not measure.relative:
-        return f"{measure.name} differs by {_plus_minus(difference.estimate, _half(difference), 100)}"
-    number, margin = _rounded(percent(difference.estimate), 100 * exp(difference.estimate) * _half(difference))
-    return f"{measure.name} differ by {number} % ± {margin} %"
+    """Return which arm was better by how much, though that may be chance."""
+    if difference.estimate == 0:
+        return "their mean scores are equal"
+    return f"{difference.better} had {_advantage(difference)}"
 
 
 def _basis(difference: Difference) -> str:

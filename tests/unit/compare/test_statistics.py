@@ -134,7 +134,8 @@ def test_too_small_difference_is_not_claimed_and_the_detectable_one_is_named():
     (found,) = compare_arms(table(values, characters))
     assert not found.is_shown
     sentence = verdict(found)
-    assert sentence.startswith("no difference between A and B can be shown with this budget: bits per character differ")
+    assert sentence.startswith(f"no difference between A and B can be shown with this budget: {found.better} had ")
+    assert " % fewer bits per character (95 %" in sentence
     assert "would be shown 80 % of the time" in sentence
     assert found.detectable > found.high - found.estimate > 0
 
@@ -167,6 +168,7 @@ def test_scores_that_agree_only_on_average_are_not_called_the_same():
     (found,) = compare_arms(table([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], measure=ACCURACY))
     assert (found.estimate, found.is_shown) == (0, False) and found.standard_error > 0
     assert verdict(found).startswith("no difference between A and B can be shown")
+    assert "their mean scores are equal (95 % interval" in verdict(found)
 
 
 def test_means_without_a_variance_do_not_show_a_difference_by_themselves():
