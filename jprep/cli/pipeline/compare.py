@@ -14,11 +14,12 @@ from jprep.cli.common.options import AS_JSON, DRY_RUN, OVERRIDES, RESTART, WORKE
 from jprep.cli.common.output import echo, echo_json, hint, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.completion.candidates import BACKEND_NAME, RECIPE_PATH
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.compare.data.preparation import Preparation
     from jprep.compare.options import CompareOptions
-    from jprep.compare.result import Comparison, ComparisonPlan, TaskResult
+    from jprep.compare.result import Arm, Comparison, ComparisonPlan, TaskResult
     from jprep.compare.run import CompareReporter
 
 _FILE = click.Path(path_type=Path)
@@ -168,7 +169,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: bool) -> int:
-    from jprep.compare.planning import guess_plan
+    from jprep.compare.planning import guess_plan, needs_calibration
     from jprep.compare.run import check_comparison
 
     arms, _ = check_comparison(recipes, options)
@@ -177,7 +178,8 @@ def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: 
         echo_json(plan)
         return 0
     echo(_describe_plan(plan, len(arms), 0))
-    hint("a guess from the speed of this machine's cores: a short training measures it before the plan is made")
+    if needs_calibration(options):
+        hint("a guess from the speed of this machine's cores: a short training measures it before the plan is made")
     for arm in arms:
         echo(f"  {arm.name}  {arm.path}  {arm.recipe.name}")
     return 0
@@ -196,19 +198,28 @@ def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
         shown = {"folder": str(folder), "plan": result.plan, "arms": result.arms, "judgements": result.judgements}
         echo_json({**shown, "bits_per_character": result.bits_per_character, "tasks": result.tasks})
         return
+    from jprep.compare.statistics.verdict import pairs_note
+
     for arm, seeds in zip(result.arms, result.bits_per_character, strict=True):
-        echo(f"\n{arm.name}  {arm.recipe}  {arm.title}")
-        for line in arm.differences:
-            echo(f"   {line}")
-        if arm.same_as:
-            echo(f"   comes to the same data as {arm.same_as}")
-        echo(f"   {sum(seeds) / len(seeds):.4f} bits per character  ({', '.join(f'{each:.4f}' for each in seeds)})")
-        echo(
-            f"   {arm.documents:,} documents, {arm.characters:,} characters, {arm.epochs:.2f} epochs,"
-            f" {arm.tokens_per_character:.3f} tokens per character"
-        )
+        _show_arm(arm, seeds)
     echo(f"\n{len(result.scored)} held-out texts, {len(result.items) - len(result.scored)} left out")
     for task in result.tasks:
-        echo(_describe_task(task, [arm.name for arm in result.arms]))
+        echo(one_line(_describe_task(task, [arm.name for arm in result.arms])))
     for judgement in result.judgements:
-        echo(judgement.sentence if judgement.primary else f"  {judgement.measure}: {judgement.sentence}")
+        echo(one_line(judgement.sentence if judgement.primary else f"  {judgement.measure}: {judgement.sentence}"))
+    if pairs := pairs_note(sum(judgement.primary for judgement in result.judgements)):
+        hint(pairs)
+
+
+def _show_arm(arm: Arm, seeds: list[float]) -> None:
+    """Print a recipe, what distinguishes it, and the bits per character of its models."""
+    echo("\n" + one_line(f"{arm.name}  {arm.recipe}  {arm.title}"))
+    for line in arm.differences:
+        echo(one_line(f"   {line}"))
+    if arm.same_as:
+        echo(f"   comes to the same data as {arm.same_as}")
+    echo(f"   {sum(seeds) / len(seeds):.4f} bits per character  ({', '.join(f'{each:.4f}' for each in seeds)})")
+    echo(
+        f"   {arm.documents:,} documents, {arm.characters:,} characters, {arm.epochs:.2f} epochs,"
+        f" {arm.tokens_per_character:.3f} tokens per character"
+    )

@@ -41,7 +41,6 @@ class Measure(msgspec.Struct, frozen=True):
 
 BITS_PER_CHARACTER = Measure("bits per character", True, True, "documents")
 ACCURACY = Measure("accuracy", False, False, "items")
-F1 = Measure("F1", False, False, "items")
 ANSWER_BITS = Measure("bits per character of the answer", True, True, "items")
 
 
