@@ -293,6 +293,8 @@ class _Comparing:
             number: _Inputs(texts, encode_tasks(self._tasks, ready.data[number].load_tokenizer(), length))
             for number, texts in encoded.items()
         }
+        for number, each in inputs.items():
+            self._note_tasks(self._arms[number].name, each.tasks)
         found: dict[int, list[ModelScores]] = {number: [] for number in ready.distinct}
         for seed in plan.seeds:
             for number in ready.distinct:
@@ -301,6 +303,15 @@ class _Comparing:
                 bits = bits_per_character(scores.bits, encoded[number].restoring, ready.held_out, left_out.scored)
                 self._reporter.scored(self._arms[number].name, seed, bits)
         return {number: ArmOutcome(scores, encoded[number]) for number, scores in found.items()}
+
+    def _note_tasks(self, arm: str, tasks: Sequence[EncodedTask]) -> None:
+        """Say which items are not judged as they stand in their file."""
+        for task, rows in tasks:
+            if rows.shortened:
+                what = f"{rows.shortened:,} of {len(task.items):,} items are longer than the model's rows"
+                self._reporter.note(f"note: {task.name}, {arm}: {what}, and lose their beginning")
+            if task.repeated and arm == self._arms[0].name:
+                self._reporter.note(f"note: {task.name}: repeated items left out: {task.repeated:,}")
 
     def _model(self, plan: ComparisonPlan, data: ArmData, inputs: _Inputs, number: int, seed: int) -> ModelScores:
         """Return the scores of one model, from an earlier call if there are some."""
