@@ -93,6 +93,11 @@ def check_backend(backend: str, device: str) -> None:
         raise MachineError(problem.what, where=f"--backend {backend}", fix=fix)
 
 
+def run_folder(runs: Path, data: ArmData, plan: ComparisonPlan, steps: int, seed: int) -> Path:
+    """Return the run directory of a model; another backend or device must not resume it."""
+    return runs / f"{data.key}-{plan.backend}-{plan.device}-{plan.size.name}-{steps}-{seed}"
+
+
 def train_model(data: ArmData, plan: ComparisonPlan, steps: int, seed: int, runs: Path, train: Train) -> Trained:
     """Train a model, or resume it, and export it.
 
@@ -109,7 +114,7 @@ def train_model(data: ArmData, plan: ComparisonPlan, steps: int, seed: int, runs
         JprepError: the training failed.
     """
     begun = time.monotonic()
-    run = runs / f"{data.key}-{plan.size.name}-{steps}-{seed}"
+    run = run_folder(runs, data, plan, steps, seed)
     section = train_section(plan.size, steps, seed, plan.backend, plan.device)
     prepared = prepare_run(section, NAME, plan.backend, run, data.tokenizer, data.dataset)
     if code := train(prepared):

@@ -114,6 +114,13 @@ def test_a_missing_device_is_found_before_anything_is_built(
     training.check_backend("torch", device)
 
 
+def test_a_model_of_another_backend_or_device_is_another_run(tmp_path: Path) -> None:
+    """Options may change until a model is scored: half of a training must not be another backend's."""
+    data: Any = SimpleNamespace(key="abc")
+    plans = [planned("20min"), planned("20min", backend="deepspeed"), planned("gpu:20min")]
+    assert len({training.run_folder(tmp_path, data, plan, 100, 1) for plan in plans}) == 3
+
+
 def test_large_inputs_are_sampled() -> None:
     options = CompareOptions(parse_budget("1min"), characters=10**7)
     assert sample_share(options, 10**6) == 1
