@@ -197,7 +197,8 @@ def load_tasks(paths: Sequence[Path]) -> list[Task]:
 def _hashes(paths: Sequence[Path]) -> list[dict[str, str]]:
     for path in paths:
         if not path.is_file():
-            raise ConfigError("there is no such file", where=str(path), fix="check the path")
+            what = "expected a file, got a directory" if path.is_dir() else "there is no such file"
+            raise ConfigError(what, where=str(path), fix="check the path")
     return [{"name": path.name, "sha256": file_sha256(path)} for path in paths]
 
 

@@ -207,6 +207,7 @@ def test_wrong_recipes_and_options_are_refused(models: FakeModels, texts: Path, 
         ([one, other], {}, "no source in common"),
         ([one, two], {"tasks": (tmp_path / "none.jsonl",)}, "no such file"),
         ([one, two], {"held_out": (tmp_path / "none.txt",)}, "no such file"),
+        ([one, two], {"held_out": (tmp_path,)}, "got a directory"),
         ([one, two], {"backend": "flax"}, "cannot score texts"),
     ):
         with pytest.raises(ConfigError, match=message):
