@@ -62,7 +62,9 @@ def load_arms(paths: Sequence[Path], overrides: Sequence[str]) -> list[RecipeArm
         ConfigError: there are fewer than two or more than 26, a recipe is wrong, or one has no sources.
     """
     if not 2 <= len(paths) <= len(ascii_uppercase):
-        raise ConfigError(f"expected 2 to {len(ascii_uppercase)} recipes, got {len(paths)}", fix="A.toml B.toml")
+        raise ConfigError(
+            f"expected 2 to {len(ascii_uppercase)} recipes, got {len(paths)}", fix="jprep compare A.toml B.toml"
+        )
     arms = [
         RecipeArm(name, path, load_recipe(path, overrides)) for name, path in zip(ascii_uppercase, paths, strict=False)
     ]
