@@ -22,7 +22,7 @@ A detector looks for digits first, which are rare, and then at what stands aroun
 """
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u207b\u02d7\ufe63\uff70"), ord("-"))
+_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2500\u207b\u02d7\ufe63\uff70"), ord("-"))
 _SPACES = dict.fromkeys((0x3000, 0xA0), ord(" "))
 _TABLE_SIZE = 1 << 16  # all replaced characters are below
 _LONG_VOWEL = re.compile(r"(?<=[0-9])ー(?=[0-9])")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Literal
 
 from jprep.corpus.normalizers.pii.match import Detector, Match, simplified
@@ -34,7 +35,7 @@ class PiiNormalizer(Normalizer):
     """
 
     name = "pii"
-    version = 1
+    version = 2
 
     class Config(StepConfig, frozen=True):
         """What to mask.
@@ -76,4 +77,6 @@ def find_personal_data(text: str, kinds: tuple[str, ...] = tuple(DETECTORS)) -> 
 
 
 def _overlaps(match: Match, others: list[tuple[Match, str]]) -> bool:
-    return any(other.start < match.end and match.start < other.end for other, _ in others)
+    """Return whether a match overlaps one of others, which are in order and apart from each other."""
+    before = bisect_right(others, match.end - 1, key=lambda other: other[0].start)
+    return before > 0 and others[before - 1][0].end > match.start
