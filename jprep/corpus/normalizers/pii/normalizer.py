@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Literal
 
+from jprep.corpus.normalizers.pii.addresses import postal_addresses
 from jprep.corpus.normalizers.pii.match import Detector, Match, simplified
 from jprep.corpus.normalizers.pii.network import ip_addresses, mail_addresses
 from jprep.corpus.normalizers.pii.numbers import bank_accounts, cards, my_numbers, telephones
-from jprep.corpus.normalizers.pii.places import licence_plates, postal_addresses, postal_codes
+from jprep.corpus.normalizers.pii.places import licence_plates, postal_codes
 from jprep.corpus.step import Normalizer, StepConfig
 
 Kind = Literal[
