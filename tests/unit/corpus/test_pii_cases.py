@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -128,3 +129,39 @@ def test_the_set_has_enough_cases_of_each_kind(cases: list[Case]) -> None:
     assert sum(not case.marks for case in cases) >= 320
     assert set(kinds) == set(DETECTORS)
     assert min(kinds.values()) >= 15
+
+
+@pytest.mark.parametrize(("part", "precision", "recall"), [("tuning", 0.99, 0.97), ("held-out", 0.97, 0.92)])
+def test_precision_and_recall(cases: list[Case], part: str, precision: float, recall: float) -> None:
+    figures = Figures([case for case in cases if case.part == part])
+    assert figures.precision() >= precision, figures.table()
+    assert figures.recall() >= recall, figures.table()
+
+
+@pytest.mark.parametrize("kind", DETECTORS)
+def test_precision_and_recall_of_each_kind(cases: list[Case], kind: str) -> None:
+    figures = Figures(cases)
+    assert figures.precision(kind) >= 0.95, figures.table()
+    assert figures.recall(kind) >= 0.92, figures.table()
+
+
+def test_texts_without_personal_data_stay(cases: list[Case]) -> None:
+    changed = [case.text for case in cases if not case.marks and find_personal_data(case.text)]
+    assert len(changed) <= 2, changed
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["1", "-", "0-", "県", "市", "@a.", "a@", "1.1.1.1 ", "2001:", "〒", "記号", "(03", "品川 300 あ", "1丁目", "大字",
+     "東京都千代田区", "京都市中京区烏丸通", "03-5550-1234 ", "a@example.jp ", "〒100-0001 東京都千代田区千代田1-1-1 "],
+)  # fmt: skip
+def test_time_grows_linearly_with_a_hostile_line(unit: str) -> None:
+    short, long = (seconds(unit * (length // len(unit))) for length in (30_000, 240_000))
+    assert long < 24 * short + 0.2
+
+
+def seconds(text: str) -> float:
+    """Return the processor time that a text takes."""
+    start = time.process_time()
+    find_personal_data(text)
+    return time.process_time() - start

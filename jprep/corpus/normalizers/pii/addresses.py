@@ -37,13 +37,14 @@ _FIRM = (
 """The numbers of a house that are nothing else, so that no prefecture is needed before them."""
 _COUNTER = "(?![0-9年月日人円度kmgt%個件回位時分秒歳名種台箇つヶ代点倍万億千割階:]|[-.][0-9])"
 
+_REST = r"[^\s、。,，()<>「」:]"
 _PLAIN = r"[^\s、。,，()<>「」0-9:]"
-_STOREY = r"(?:地下)?[A-Z]?-?[0-9]{1,4}"
-_HOUSE_NAME = "ビル|マンション|ハイツ|ハイム|コーポ|アパート|荘|タワー|レジデンス|メゾン|ハウス|号館|団地|コスモ|棟"
+_ROOM = r"(?:地下)?[A-Z]?-?[0-9]{1,4}"
+_FLOOR = "(?:号[室館棟]?|階|F)"
+_HOUSE_NAME = "ビル|マンション|ハイツ|ハイム|コーポ|アパート|荘|タワー|レジデンス|メゾン|ハウス|号館|団地|棟"
 _BUILDING = (
-    rf"(?:(?: ?{_PLAIN}{{1,20}}?(?:{_HOUSE_NAME}){_PLAIN}{{0,6}} ?(?:{_STOREY}(?:号室?|階|F)?(?![0-9月日年時])(?:{_STOREY}号室?)?)?)"
-    rf"|(?: ?{_PLAIN}{{0,12}}? ?{_STOREY}(?:号[室館]?|階|F)))"
-    rf"{{0,2}}(?: ?[A-Z]棟)?(?: ?{_STOREY}(?:号室?|階|F)| (?<=[館棟] )[0-9]{{2,4}})?"
+    rf"(?: ?{_REST}{{0,20}}?(?:{_HOUSE_NAME}){_PLAIN}{{0,6}} ?(?:{_ROOM}{_FLOOR}?(?![0-9年月日時])(?:{_ROOM}号室?)?)?"
+    rf"| ?{_PLAIN}{{0,12}}? ?{_ROOM}{_FLOOR}(?:{_ROOM}号室?)?){{0,2}}"
 )
 _ADDRESS = re.compile(
     rf" ?(?:(?:{_MUNICIPALITY} ?){{1,3}}(?:{_TOWN} ?)?{_BLOCK}{_COUNTER}"
@@ -87,11 +88,13 @@ def _from_prefecture(text: str, end: int) -> Match | None:
 
 
 def _from_city(text: str, end: int) -> Match | None:
-    rest = _AFTER_CITY.match(text, end) or (_AFTER_KYOTO.match(text, end) if text[end - 3 : end] == "京都市" else None)
     city = after(text, end, _CITY_BEFORE, 8)
     if not city:
         return None
     start = end - len(city[0])
+    rest = _AFTER_CITY.match(text, end)
+    if not rest and city[0].endswith("京都市"):
+        rest = _AFTER_KYOTO.match(text, end)
     if not rest and after(text, start, _LABEL, 16):
         rest = _AFTER_LABEL.match(text, end)
     return Match(start, rest.end()) if rest else None

@@ -36,7 +36,7 @@ class PiiNormalizer(Normalizer):
     """
 
     name = "pii"
-    version = 2
+    version = 1
 
     class Config(StepConfig, frozen=True):
         """What to mask.

@@ -15,9 +15,7 @@ from jprep.corpus.normalizers.pii.match import Match, after, digits
 _NUMBER = re.compile(r"[0-9](?:[0-9]|[-. ()]{1,2}(?=[0-9(])){5,24}(?![-.]?[0-9A-Za-z_])")
 """Digits in groups: what could be a telephone number, a card or a My Number."""
 
-_INSIDE = re.compile(
-    r"(?:[0-9A-Za-z_]|(?<!-[0-9]{4})/|(?:[0-9]|[A-Za-z]{2})\.|[0-9A-Za-z][-#=]|[0-9]:)[+(]?$"
-)
+_INSIDE = re.compile(r"(?:[0-9A-Za-z_]|(?<!-[0-9]{4})/|(?:[0-9]|[A-Za-z]{2})\.|[0-9A-Za-z][-#=]|[0-9]:)[+(]?$")
 """What stands before digits that are the end of a longer number, a code or a path."""
 
 _LABEL = re.compile(r"(?:(?<![A-Za-z])(?:TEL|FAX|PHONE|MOBILE)|card(?:_?no)?)[.:=]?[+(]?$", re.IGNORECASE)
@@ -81,7 +79,8 @@ _TELEPHONE = re.compile(
     re.IGNORECASE,
 )
 _OTHER_NUMBER = re.compile(
-    r"(?:型番|品番|品名|型式|商品|注文|伝票|製造|管理|識別|振替|口座|ISBN|ISSN|JAN|No)(?![^0-9\n]{0,6}(?:電話|TEL|FAX))[^0-9\n]{0,6}$", re.IGNORECASE
+    r"(?:型番|品番|品名|型式|商品|注文|伝票|製造|管理|識別|振替|口座|ISBN|ISSN|JAN|No)(?![^0-9\n]{0,6}(?:電話|TEL|FAX))[^0-9\n]{0,6}$",
+    re.IGNORECASE,
 )
 
 
@@ -147,7 +146,7 @@ _NAME_OF_ACCOUNT = re.compile(
     r"(?:(?:普通|当座|貯蓄|定期)(?:預金|口座|貯金)*|口座番号|口座|\([普当]\))"
     r"(?:\([0-9]桁\)|[ :・()\[\]【】「」]|番号|No\.?|第|が|は|へ){0,5}$"
 )
-_TRANSFER = re.compile(r"(?<![0-9-])0[0-9]{4}-[0-9]-[0-9]{1,6}(?![0-9-])")
+_TRANSFER = re.compile(r"0(?<![0-9-]0)[0-9]{4}-[0-9]-[0-9]{1,6}(?![0-9-])")
 _NAME_OF_TRANSFER = re.compile(r"(?:振替|ゆうちょ|郵貯|口座)[^0-9\n]{0,8}$")
 _POST_OFFICE = re.compile(r"記号(?:[・/]?番号)?[ :・]{0,2}([0-9]{5})(?:-[0-9])?[ ・、,/\-]{0,2}(?:番号)?[ :・]{0,2}$")
 
