@@ -27,7 +27,8 @@ _PORT = 8765
 )  # fmt: skip
 @click.option(
     "--inputs", multiple=True, metavar="PATH",
-    help="File, pattern or directory of the corpus's inputs, to show originals. Default: where `jprep run` puts them.",
+    help="File, pattern or directory with inputs of the corpus, to show originals. "
+    "Always searched: `inputs` beside the corpus, and `downloads`.",
 )  # fmt: skip
 @AS_JSON
 def view(

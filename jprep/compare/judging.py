@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from jprep.compare.result import Judgement, TaskResult
 from jprep.compare.statistics.differences import BITS_PER_CHARACTER, Difference, Measure, ScoreTable, compare_arms
-from jprep.compare.statistics.verdict import interval, verdict
+from jprep.compare.statistics.verdict import advantage, verdict
 
 _FEWEST_ITEMS = 2
 
@@ -74,24 +73,16 @@ def judge(table: ScoreTable, *, primary: bool) -> list[Judgement]:
 
 
 def _judgement(difference: Difference, primary: bool) -> Judgement:
-    """Turn a difference around where less is better: a positive one means that the first arm is better."""
-    low, high = interval(difference)
-    estimate = interval(_point(difference))[0]
-    if difference.measure.lower_is_better:
-        low, high, estimate = -high, -low, -estimate
+    value, low, high = advantage(difference)
     return Judgement(
         a=difference.first,
         b=difference.second,
         measure=difference.measure.name,
         primary=primary,
         unit="%" if difference.measure.relative else "points",
-        difference=estimate,
+        difference=value,
         low=low,
         high=high,
         better=difference.better if difference.is_shown else "",
         sentence=verdict(difference),
     )
-
-
-def _point(difference: Difference) -> Difference:
-    return msgspec.structs.replace(difference, low=difference.estimate, high=difference.estimate)

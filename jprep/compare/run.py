@@ -42,11 +42,11 @@ from jprep.compare.planning import (
 )
 from jprep.compare.result import Comparison, ComparisonPlan, read_comparison
 from jprep.compare.summary import ArmOutcome, Summary, bits_per_character
-from jprep.compare.tasks.task_files import Task, load_task
+from jprep.compare.tasks.task_files import Task, files_of_task, load_task
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.local import Local
 from jprep.engine.output_directory import OutputDirectory
-from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
+from jprep.engine.runner import Executor, ProgressReporter, SilentProgress, read_claim
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, remove_tree
 from jprep.io.failpoints import failpoint
@@ -121,12 +121,24 @@ def compare(
             found = read_comparison(folder)
             out.verify(made_from, found.made_from, found.files, "compare again with --restart")
             return found
-        out.resume(made_from)
+        _resume(out, made_from)
         tasks = load_tasks(options.tasks)
         result = _Comparing(arms, tasks, made_from, out, options, reporter or CompareReporter()).run()
         out.seal(result, keep={file.path for file in result.files})
         out.clean()
         return result
+
+
+def _resume(out: OutputDirectory, made_from: dict[str, Any]) -> None:
+    """Claim the directory. Until a model is scored, corrected recipes and options need no restart.
+
+    What lies in `work/` has names by fingerprint, so nothing of other recipes is used.
+    """
+    begun = read_claim(out.state / out.kind.claim)
+    if begun and begun != made_from and not any(out.path.glob("scores/*.json")):
+        (out.state / PLAN).unlink(missing_ok=True)
+        out.forget_claim()
+    out.resume(made_from)
 
 
 def check_comparison(recipes: Sequence[Path], options: CompareOptions) -> tuple[list[RecipeArm], dict[str, Any]]:
@@ -148,7 +160,10 @@ def check_comparison(recipes: Sequence[Path], options: CompareOptions) -> tuple[
         "characters": options.characters,
         "backend": options.backend,
     }
-    files = {"tasks": _hashes(options.tasks), "held_out": _hashes(options.held_out)}
+    files = {
+        "tasks": _hashes([file for path in options.tasks for file in files_of_task(path)]),
+        "held_out": _hashes(options.held_out),
+    }
     named = {
         arm.name: {
             "corpus": msgspec.to_builtins(arm.corpus),
@@ -277,7 +292,7 @@ class _Comparing:
         path = self._out.path / scores_path(number, seed)
         if done := read_scores(path, data, seed):
             return done
-        self._reporter.stage(f"training {self._arms[number].name} with seed {seed}")
+        self._reporter.stage(f"training {self._arms[number].name} with seed {seed} of {len(plan.seeds)}")
         steps = steps_of(data, plan.size, plan.characters)
         trained = train_model(data, plan, steps, seed, self._runs, self._reporter.train)
         bits, tasks = self._answer(trained, inputs, plan)

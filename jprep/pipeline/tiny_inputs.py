@@ -8,12 +8,14 @@ from pathlib import Path
 import msgspec
 
 from jprep import samples
-from jprep.corpus.config import Source, step_name
+from jprep.corpus.config import Source, make_step, step_name
 from jprep.corpus.download.head import HEAD_BYTES, SUPPORTED_READERS, fetch_head, head_path
+from jprep.corpus.download.parquet_head import fetch_parquet_head, parquet_head_path, write_parquet_sample
 from jprep.corpus.download.remote import NotOnServer, RetryPolicy
+from jprep.corpus.readers.fields import FieldConfig
 from jprep.errors import MachineError
 from jprep.io.atomic import write_atomic
-from jprep.io.inputs.paths import all_exist
+from jprep.io.inputs.paths import all_exist, is_local
 from jprep.pipeline.recipe import Recipe
 
 _SAMPLE = "sample-"
@@ -25,7 +27,7 @@ Note = Callable[[str], None]
 
 _RETRY = RetryPolicy(tries=2, pause_s=1.0, timeout_s=20.0)
 _VALIDATION = 0.2
-_SIZES = {"wikipedia": (1_500, 800), "cc100": (1_000, 500), "text": (1_000, 500)}
+_SIZES = {"wikipedia": (1_500, 800), "cc100": (1_000, 500), "text": (1_000, 500), "parquet": (1_000, 500)}
 """Number of ids and of characters that suit the sample, by reader: that of Wikipedia is larger than that of the web."""
 
 
@@ -33,6 +35,7 @@ def pending_partial_downloads(recipe: Recipe, downloads: Path) -> dict[Path, str
     """Return the partial downloads that are missing: URLs by path."""
     folder = downloads / FOLDER
     wanted = {head_path(source.files[0], folder): source.files[0].url for source in _partial(recipe)}
+    wanted |= {parquet_head_path(source.paths[0], folder): source.paths[0] for source in _remote_tables(recipe)}
     return {path: url for path, url in wanted.items() if not path.exists()}
 
 
@@ -52,6 +55,7 @@ def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPo
         InputError: see `fetch_head`.
     """
     inputs = {source.name: _fetch_part(source, downloads / FOLDER, note, retry) for source in _partial(recipe)}
+    inputs |= {source.name: _fetch_rows(source, downloads / FOLDER, note) for source in _remote_tables(recipe)}
     sources = [
         msgspec.structs.replace(source, paths=[str(inputs[source.name])], files=[]) if source.name in inputs else source
         for source in recipe.corpus.sources
@@ -88,9 +92,41 @@ def _fetch_part(source: Source, folder: Path, note: Note, retry: RetryPolicy) ->
         return sample
 
 
+def _remote_tables(recipe: Recipe) -> list[Source]:
+    """Return the sources that read Parquet files from a server."""
+    return [
+        source
+        for source in recipe.corpus.sources
+        if step_name(source.reader) == "parquet" and source.paths and not any(map(is_local, source.paths))
+    ]
+
+
+def _fetch_rows(source: Source, folder: Path, note: Note) -> Path:
+    """Return the first rows of a source's first file, or the embedded sample with the same columns."""
+    fields: FieldConfig = make_step("reader", source.reader).config
+    url = source.paths[0]
+    path = parquet_head_path(url, folder)
+    sample = folder / f"{_SAMPLE}parquet-{path.stem}"
+    if not path.exists() and sample.exists():
+        note(f"{source.name}: using the embedded sample, as before; delete {sample} to try the download again")
+        return sample
+    if not path.exists():
+        note(f"{source.name}: downloading the first rows of {url}")
+    try:
+        return fetch_parquet_head(url, folder, fields.names())
+    except MachineError as error:
+        if any("." in name for name in fields.names()):
+            raise
+        columns = {name: name for name in fields.names()} | {fields.text: "text"}
+        write_parquet_sample(samples.crawl_bytes().decode().strip().split("\n\n"), columns, sample)
+        reason = f"{error.what} ({error.fix})" if error.fix else error.what
+        note(f"{source.name}: {reason}; using the embedded sample instead, which is not from {source.name}")
+        return sample
+
+
 def _for_samples(recipe: Recipe, readers: list[str]) -> Recipe:
     """Return the recipe with a vocabulary that the samples' few documents can fill, and a larger validation split."""
-    vocabulary, alphabet = max(_SIZES[reader] for reader in readers)
+    vocabulary, alphabet = max(_SIZES[reader.partition("-")[0]] for reader in readers)
     tokenizer, dataset = recipe.tokenizer, recipe.dataset
     if tokenizer:
         sizes = {"vocab_size": min(tokenizer.vocab_size, vocabulary), "alphabet": min(tokenizer.alphabet, alphabet)}

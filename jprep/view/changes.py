@@ -84,7 +84,7 @@ def changed_lines(before: str, normalized: str, final: str, first: int, last: in
 
     Args:
         before: the text as the reader returned it.
-        normalized: the text behind the normalizers, with as many lines.
+        normalized: the text behind the normalizers, with as many lines unless both are cut.
         final: the text in the corpus, some of these lines.
         first: number of the passage's first line in `final`.
         last: the number after its last. Lines dropped behind the last line of the text belong to it.
@@ -93,9 +93,12 @@ def changed_lines(before: str, normalized: str, final: str, first: int, last: in
         The lines without empty ones, or None if the final text has other lines than the normalized one.
     """
     old, new, kept = before.split("\n"), normalized.split("\n"), final.split("\n") if final else []
+    if len(old) != len(new):  # they are cut to a number of characters: their last lines are incomplete
+        whole = min(len(old), len(new)) - 1
+        old, new = old[:whole], new[:whole]
     numbers = match_lines(new, kept[:last])
     places = {number: place for place, number in enumerate(numbers) if number is not None}
-    if len(places) < min(last, len(kept)) or len(old) != len(new):
+    if len(places) < min(last, len(kept)):
         return None
     start = places.get(first - 1, -1) + 1
     stop = places[last - 1] + 1 if last < len(kept) else len(new)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject
-from jprep.corpus.originals import Original, Originals, Unavailable
+from jprep.corpus.originals import LIMIT, Original, Originals, Unavailable
 from jprep.corpus.store import Manifest
 from jprep.errors import ConfigError, JprepError
 from jprep.view.changes import MAX_LINE, changed_lines
@@ -19,7 +19,7 @@ from jprep.view.tokens import TokenizerView
 
 _OWN = ("passage", "record", "original")
 """Parameters of this page; the others belong to the list that it was opened from."""
-_SMALL_INPUTS = 64 << 20
+_SMALL_INPUTS = 16 << 20
 """Bytes of all inputs up to which a page reads the original without being asked to."""
 
 
@@ -56,6 +56,7 @@ class DocumentPage:
     ) -> None:
         self._files, self._manifest, self._tokenizer, self._originals = files, manifest, tokenizer, originals
         sizes = [file.get("size", 0) for source in manifest.sources for file in source["files"]]
+        self._last: tuple[object, Way] = (None, Way())  # for the next passage of the same document
         self._reads_at_once = sum(sizes) <= _SMALL_INPUTS
 
     def document(self, part: int, row: int, parameters: Mapping[str, str]) -> dict[str, Any]:
@@ -149,11 +150,16 @@ class DocumentPage:
         """Return the way of a document from its input; None if it is not read unasked."""
         if parameters.get("original", "1" if self._reads_at_once else "") != "1":
             return None
-        return self._read_way(place["file"], identity, end)
+        key = (place["file"], identity, max(LIMIT, 4 * end))
+        last, way = self._last
+        if last != key:
+            way = self._read_way(*key)
+            self._last = key, way
+        return way
 
-    def _read_way(self, file: str, identity: str, end: int) -> Way:
+    def _read_way(self, file: str, identity: str, limit: int) -> Way:
         try:
-            found = self._originals.find([identity], {identity: file}, max(100_000, 4 * end))[identity]
+            found = self._originals.find([identity], {identity: file}, limit)[identity]
         except JprepError as error:
             return Way(problem=error.what, fix=error.fix)
         if isinstance(found, Unavailable):

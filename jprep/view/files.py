@@ -107,6 +107,8 @@ class CorpusFiles:
             DamagedError: the file is missing or damaged.
             JprepError: it cannot be read.
         """
+        if self._closed:
+            raise JprepError("the server is ending")
         path = self._verified(self.part(kind, number))
         source = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
         placed = [*parameters[: columns.count("?")], glob.escape(str(path)), *parameters[columns.count("?") :]]
@@ -146,10 +148,15 @@ class CorpusFiles:
                 continue
         self.verified.set()
 
-    def close(self) -> None:
-        """Stop what is running."""
+    def stop(self) -> None:
+        """Begin nothing more: a running search ends after its present file."""
         self._closed = True
-        self._connection.interrupt()
+
+    def close(self) -> None:
+        """Close the connection, of which DuckDB complains if it exists at the end of the process."""
+        self.stop()
+        self._connection.close()
+        self._connection = None
 
     def _verified(self, part: Output) -> Path:
         try:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from jprep.corpus.store import Manifest
+from jprep.html.text import shortened
 from jprep.view.files import CorpusFiles
 from jprep.view.passage import Piece, highlighted
 from jprep.view.query import CHARACTERS, KINDS, Kind, Query, Range, parse_query
@@ -17,6 +18,7 @@ PAGE = 25
 """Hits on a page."""
 _COUNTED = 1000  # hits that are counted; of more, only that there are more is said
 _SECONDS = 4.0  # after which a search stops and offers to continue
+_TITLE = 150  # characters of a title
 _PATHS: Mapping[Kind, str] = {"documents": "/", "rejects": "/rejects"}
 
 
@@ -73,7 +75,7 @@ class HitList:
             "seconds": time.monotonic() - begun,
             "number": number,
             "start": start,
-            "damaged": found.damaged,
+            "damaged": sorted({*found.damaged, *self._files.damage}),
             "action": _PATHS[kind],
             "hidden": parse_qsl(query.parameters()),
             **_paging(query, number, found),
@@ -102,7 +104,8 @@ def _label(column: str) -> str:
 def pieces_of(hit: Hit, query: Query) -> dict[str, list[Piece]]:
     """Return the title and the excerpt of a hit in pieces, with the words that were searched for highlighted."""
     terms = query.terms
-    return {"title": list(highlighted(hit.title, terms)), "excerpt": list(highlighted(hit.excerpt, terms))}
+    title = shortened(hit.title, _TITLE)
+    return {"title": list(highlighted(title, terms)), "excerpt": list(highlighted(hit.excerpt, terms))}
 
 
 def list_address(kind: Kind, parameters: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import threading
@@ -77,7 +78,7 @@ class Viewer:
         threading.Thread(target=self.files.verify_all, name="verify", daemon=True).start()
 
     def close(self) -> None:
-        """Stop running searches."""
+        """Release what the pages use; they cannot be used any more."""
         self.files.close()
         self._originals.close()
 
@@ -191,6 +192,11 @@ def serve(viewer: Viewer, listener: socket.socket, ready: Callable[[str], None])
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready(f"http://{HOST}:{listener.getsockname()[1]}/")
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            viewer.files.stop()
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # requests that are cut off are no errors
+            await super().shutdown(sockets)
 
     config = uvicorn.Config(
         application(viewer), log_level="warning", access_log=False, server_header=False, lifespan="off",

@@ -32,7 +32,7 @@ def hostile_report(hostile: Corpus, tmp_path_factory: pytest.TempPathFactory, jp
 @pytest.fixture(scope="module")
 def sample_report(corpus: Path, sample: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> Path:
     path = tmp_path_factory.mktemp("report") / "sample.html"
-    jprep("report", corpus, "-o", path, cwd=sample)
+    jprep("report", corpus, "--inputs", sample, "-o", path)
     return path
 
 

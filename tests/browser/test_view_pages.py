@@ -16,7 +16,7 @@ import pytest
 
 from jprep import Corpus
 from tests.browser.hostile_corpus import IMAGE, LONG, SCRIPT, write_hostile_corpus
-from tests.browser.pages import Browser, assert_inert, check_everywhere, open_details
+from tests.browser.pages import Browser, assert_inert, check_accessible, check_everywhere, check_fits, open_details
 from tests.conftest import COMMAND, environment
 
 pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("browser")]
@@ -187,15 +187,17 @@ class TestHostile:
             assert_inert(page)
             assert page.get_by_role("searchbox").count() == 1
 
-    def test_a_long_line_is_shown_in_parts(self, browser: Browser, hostile_address: str, screenshots: Path) -> None:
+    def test_a_long_line_is_shown_in_parts(self, browser: Browser, hostile_address: str) -> None:
         with browser.open(f"{hostile_address}?id=web:long") as page:
             [link] = links(page)
-        with browser.open(with_original(link)) as page:
+        with browser.open(with_original(link), width=390) as page:
             assert len(page.content()) < len(LONG)
             page.locator("a[rel=next]", has_text="Next part").first.click()
             page.wait_for_load_state()
             assert "Part 2 of" in page.locator("main").inner_text()
-            check_everywhere(browser, page.url, screenshots, "view-hostile-long")
+            open_details(page)
+            check_fits(page)
+            check_accessible(page)
 
     @pytest.mark.parametrize("path", ["documents/99/0", "documents/0/999999", "x", "rejects/0/99", "documents/-1/0"])
     def test_what_does_not_exist_is_a_page(self, browser: Browser, address: str, path: str) -> None:

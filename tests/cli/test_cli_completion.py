@@ -130,7 +130,7 @@ def test_zsh_completes(tmp_path: Path, jprep: Run) -> None:
         zpty -w -n shell $'jprep quickst\t'; wait_for 'quickstart'
         zpty -w -n shell $'\C-ujprep run jaw\t'; wait_for 'jawiki'
     """
-    env = environment(**home(tmp_path), TERM="xterm")
+    env = environment(**home(tmp_path, ZDOTDIR=str(tmp_path)), TERM="xterm")
     command = ["zsh", "-f", "-c", textwrap.dedent(program)]
     shown = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert "quickstart" in shown and "jawiki" in shown

@@ -32,17 +32,11 @@ def examples(command: click.Command) -> list[str]:
 
 def own_words(line: str) -> list[str]:
     """Return the words of the part of a line that calls jprep: without pipes, redirections and comments."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>")
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|<>();")
     lexer.whitespace_split, lexer.commenters = True, "#"
-    parts: list[list[str]] = [[]]
-    for word in lexer:
-        if word == "|":
-            parts.append([])
-        elif set(word) <= set("<>"):
-            break
-        else:
-            parts[-1].append(word)
-    return next(part for part in parts if part[:1] == ["jprep"])
+    words = list(lexer)
+    own = words[words.index("jprep") :]
+    return own[: next((n for n, word in enumerate(own) if set(word) <= set("|<>();")), None)]
 
 
 def parse(words: list[str]) -> str:

@@ -137,3 +137,42 @@ def test_a_build_off_a_terminal_is_not_silent_for_long(tmp_path: Path) -> None:
     command = [str(Path(COMMAND).with_name("python")), "-c", f"{code}sys.argv = {words!r}\nmain()"]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=True)
     assert re.search(r"^(reading|segmenting|looking).*running for \d", done.stderr.decode(), re.MULTILINE)
+
+
+def test_a_download_shows_its_rate_and_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    from jprep.cli.corpus.download_progress import DownloadProgress
+
+    clock = Clock()
+    shown = DownloadProgress(clock)
+    shown("ja\x1b[2J.xz", 20_000_000, 100_000_000)  # an earlier download has left this
+    clock.now += 10
+    shown("ja\x1b[2J.xz", 40_000_000, 100_000_000)
+    assert capsys.readouterr().err == ""
+    clock.now += 20
+    shown("ja\x1b[2J.xz", 80_000_000, 100_000_000)
+    shown("ja\x1b[2J.xz", 100_000_000, 100_000_000)
+    assert capsys.readouterr().err.splitlines() == [
+        r"ja\x1b[2J.xz  80 of 100 MB, 80%, 2.0 MB/s, 0:00:10 left",
+        r"ja\x1b[2J.xz  100 of 100 MB, 100%, 2.7 MB/s",
+    ]
+    shown("unknown", 0, -1)
+    clock.now += 40
+    shown("unknown", 8_000_000, -1)
+    assert capsys.readouterr().err == "unknown  8 MB, 0.2 MB/s\n"
+
+
+def test_a_training_says_where_it_is_now_and_then(monkeypatch) -> None:
+    from types import SimpleNamespace
+
+    from jprep.cli.model import training_progress
+    from jprep.train.run.events import Event
+
+    clock, said = Clock(), []
+    monkeypatch.setattr(training_progress.time, "monotonic", clock)
+    train = SimpleNamespace(batch=2, length=8, packing="stream", data=[], next_sentence=False)
+    show = training_progress._by_lines(SimpleNamespace(name="run", steps=100, train=train), said.append)
+    for step in range(1, 60):
+        clock.now += 1
+        show([Event(kind="log", time=float(step), step=step, figures={"loss": 3.0})])
+    show([])
+    assert said == ["run: at step 30 of 100  loss 3.0000  16 tokens/s  0:01:10 left"]

@@ -15,10 +15,11 @@ import transformers
 
 from jprep.errors import InputError
 from jprep.train.exporting import export, weights
-from jprep.train.inference.protocol import Classify, FillMask, Generate, Response
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Response, Score
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import read_job
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
+from jprep_torch.worker import inference
 from jprep_torch.worker.inference import load_model, predict
 from tests.fakes.trained_run import trained_run
 
@@ -95,6 +96,38 @@ def test_sampling_depends_on_the_seed_only(tmp_path: Path) -> None:
     first = predict(model, request)
     other = predict(model, msgspec.structs.replace(request, seed=2))
     assert predict(model, request) == first != other
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_scores_are_log_likelihoods_whatever_rows_are_computed_together(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, model = exported(tmp_path, "clm", kind)
+    rows, starts = [IDS, IDS[:3], [5, 6], IDS[::-1]], [1, 2, 1, 4]
+    with torch.inference_mode():
+        shares = [model(input_ids=torch.tensor([row])).logits[0].double().log_softmax(-1) for row in rows]
+    expected = [
+        sum(float(share[at - 1, row[at]]) for at in range(start, len(row)))
+        for share, row, start in zip(shares, rows, starts, strict=True)
+    ]
+    loaded = load_model(folder)
+    assert predict(loaded, Score(rows, starts)).scores == pytest.approx(expected, rel=1e-5)
+    monkeypatch.setattr(inference, "_BATCH_TOKENS", 1)
+    assert predict(loaded, Score(rows, starts)).scores == pytest.approx(expected, rel=1e-5)
+    for wrong in (
+        Score([IDS], [0]),
+        Score([IDS], [len(IDS)]),
+        Score([[1, 10**6]], [1]),
+        Score([], []),
+        Score([IDS], []),
+    ):
+        with pytest.raises(InputError):
+            predict(loaded, wrong)
+
+
+def test_a_model_that_sees_both_sides_does_not_score(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not score"):
+        predict(load_model(exported(tmp_path, "mlm", "bert")[0]), Score([IDS], [1]))
 
 
 def test_mask_predictions_are_sorted_by_probability(tmp_path: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 from datetime import datetime
 from pathlib import Path
 
 from jprep.errors import JprepError
-from jprep.io import messages
-from jprep.io.escaping import escaped
+from jprep.io.escaping import escaped, one_line
 from jprep.io.os_errors import translate_os_error
 
 
@@ -46,17 +44,26 @@ class LogFile:
         lines = escaped(text).rstrip("\n").split("\n")
         data = "".join(f"{stamp}  {line}\n" for line in lines).encode("utf-8", "backslashreplace")
         with self._lock:
-            if self.failure is None:
-                self._append(data)
+            failed = self.failure is None and not self._append(data)
+        if failed and self.failure:
+            _report(self.failure)
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> bool:
+        """Append data; return whether that worked."""
         try:
             while data:
                 data = data[os.write(self._handle, data) :]
         except OSError as error:
             self.failure = _log_error(error, self.path)
-            with contextlib.suppress(OSError):
-                sys.stderr.write(escaped(f"jprep: {self.failure.what}; the log ends here\n  where: {self.path}\n"))
+            return False
+        return True
+
+
+def _report(failure: JprepError) -> None:
+    from jprep.cli.common.output import error
+
+    with contextlib.suppress(OSError):  # standard error is closed, too
+        error(f"jprep: {failure.what}; the log ends here\n  where: {one_line(failure.where)}")
 
 
 def _log_error(error: OSError, path: Path) -> JprepError:
@@ -75,11 +82,13 @@ def open_log_file(path: Path) -> None:
     Raises:
         MachineError, ConfigError: it cannot be opened.
     """
+    from jprep.train.run.log import listeners
+
     global _log
     if _log is None or _log.path != path:
         _log = LogFile(path)
-    if log_message not in messages.listeners:
-        messages.listeners.append(log_message)
+    if log_message not in listeners:
+        listeners.append(log_message)
 
 
 def logging_to_file() -> bool:
@@ -100,6 +109,8 @@ def log_failure() -> JprepError | None:
 
 def close_log_file() -> None:
     """Log nothing any more."""
+    from jprep.train.run.log import listeners
+
     global _log
     _log = None
-    messages.listeners[:] = [each for each in messages.listeners if each is not log_message]
+    listeners[:] = [each for each in listeners if each is not log_message]

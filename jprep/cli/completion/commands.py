@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from jprep.cli.common.output import echo, hint
+from jprep.cli.common.output import content_stream, echo, hint
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -48,7 +46,7 @@ def show(shell: str | None) -> None:
     """
     from jprep.cli.completion.installation import completion_script
 
-    sys.stdout.write(completion_script(shell or _detect()))
+    content_stream().write(completion_script(shell or _detect()))
 
 
 @click.command()

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from jprep.cli.common.options import OVERRIDES, RECIPE
-from jprep.cli.common.output import echo, live, redraw
+from jprep.cli.common.output import echo
 from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.corpus.download_progress import DownloadProgress
 
 
 @click.command()
@@ -33,18 +34,6 @@ def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
     if not files:
         fix = "name them in a source's `files`; docs/recipes.md has an example"
         raise ConfigError("the recipe names no files to download", where=str(recipe), fix=fix)
-    for fetched in fetch_files(files, folder, progress=show_download if live() else None):
+    for fetched in fetch_files(files, folder, progress=DownloadProgress()):
         checked = f"matches {fetched.checksums}" if fetched.checksums else "hash recorded"
         echo(f"{folder / fetched.name}  {fetched.size:,} bytes  sha256 {fetched.sha256}  {checked}")
-
-
-def show_download(name: str, done: int, total: int) -> None:
-    """Redraw the progress of a download.
-
-    Args:
-        name: the file's name.
-        done: bytes so far.
-        total: bytes of the file; not positive where the size is unknown.
-    """
-    share = f" of {total / 1e6:,.0f} MB, {done / total:.0%}" if total > 0 else " MB"
-    redraw(f"{name}  {done / 1e6:,.0f}{share}", done=done == total)

@@ -21,10 +21,12 @@ def verify(folder: Path, as_json: bool) -> None:
     Example:
       jprep corpus verify work/jawiki/corpus
     """
+    from jprep.cli.common.progress import show_status
     from jprep.corpus.api import Corpus
 
     corpus = Corpus(folder)
-    damage = list(corpus.verify())
+    with show_status(f"verifying {len(corpus.manifest.files):,} files"):
+        damage = list(corpus.verify())
     if as_json:
         echo_json(damage)
     for found in [] if as_json else damage:

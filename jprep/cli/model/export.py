@@ -76,6 +76,7 @@ def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, gen
     """Export a checkpoint, and show what was written."""
     from typing import cast
 
+    from jprep.cli.common.progress import show_status
     from jprep.pipeline.remote.manifests import MODEL_EXPORT
     from jprep.train.exporting import export as write
     from jprep.train.exporting.manifest import Dtype, read_export
@@ -83,7 +84,8 @@ def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, gen
 
     default = None if output else run / (GENERATOR if generator else EXPORT)
     with local_output(output, MODEL_EXPORT, default) as folder:
-        write(run, folder, which=which, dtype=cast(Dtype, dtype), generator=generator)
+        with show_status("exporting the model"):
+            write(run, folder, which=which, dtype=cast(Dtype, dtype), generator=generator)
         exported = read_export(folder)
     shown: Path | str = output if isinstance(output, Url) else folder
     if as_json:

@@ -67,10 +67,9 @@ def compare(
     number of characters, and are judged by bits per character on held-out text that none of them has seen.
     Interrupt at any time and rerun to resume.
 
-    Example:
-
     \b
-    jprep compare plain.toml filtered.toml --budget 20min -o work/filters
+    Example:
+      jprep compare plain.toml filtered.toml --budget 20min -o work/filters
     """
     limit_blas_threads()
     from jprep.compare.options import CompareOptions, parse_budget
@@ -90,8 +89,26 @@ def compare(
     if dry_run:
         return _show_guess(recipes, options, as_json=as_json)
     result = start(recipes, output, options, _reporter(), restart=restart)
+    report = _write_report(output)
     _show(result, output, as_json=as_json)
+    if report and not as_json:
+        hint(f"\nreport: {report}")
     return 0
+
+
+def _write_report(folder: Path) -> Path | None:
+    """Write the report beside the result; return None if it cannot be: the result is finished without it."""
+    from jprep.errors import JprepError
+    from jprep.io.atomic import write_atomic
+    from jprep.report.build import build_report
+
+    path = folder / "report.html"
+    try:
+        write_atomic(path, build_report([folder]).html().encode())
+    except JprepError as error:
+        note(f"no report: {error}")
+        return None
+    return path
 
 
 def _reporter() -> CompareReporter:
@@ -171,4 +188,4 @@ def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
         )
     echo(f"\n{len(result.scored)} held-out texts, {len(result.items) - len(result.scored)} left out")
     for judgement in result.judgements:
-        echo(f"{'' if judgement.primary else '  '}{judgement.sentence}")
+        echo(judgement.sentence if judgement.primary else f"  {judgement.measure}: {judgement.sentence}")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jprep.cli.common.execution import open_executor
-from jprep.cli.common.output import echo, live, note
-from jprep.cli.corpus.fetch import show_download
+from jprep.cli.common.output import echo, note
+from jprep.cli.corpus.download_progress import DownloadProgress
 from jprep.cli.model.train import run_training, show_figures, show_folds
 from jprep.pipeline.run import RunPlan, RunReporter
 from jprep.pipeline.steps import Step
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 class TerminalReporter(RunReporter):
     """Results go to standard output, progress and notes to standard error."""
+
+    def __init__(self) -> None:
+        self._downloads = DownloadProgress()
 
     def step_started(self, plan: RunPlan, step: Step) -> None:
         """Print the step's number, name and output directory."""
@@ -44,9 +47,8 @@ class TerminalReporter(RunReporter):
         echo(f"      downloading {url}, {known}, to {path}")
 
     def downloading(self, name: str, done: int, total: int) -> None:
-        """Redraw how far a download is."""
-        if live():
-            show_download(name, done, total)
+        """Show how far a download is."""
+        self._downloads(name, done, total)
 
     @contextlib.contextmanager
     def executor(self, workers: int | None) -> Iterator[tuple[Executor, ProgressReporter]]:

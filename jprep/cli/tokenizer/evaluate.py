@@ -56,11 +56,14 @@ def evaluate(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # speed is that of one thread
     import msgspec
 
+    from jprep.cli.common.progress import show_status
     from jprep.tokenizer.evaluation.compare import compare
 
     if as_json and only_signature:
         raise click.UsageError("give either --json or --signature")
-    scores = compare([folder, *others], local_corpus(corpus), limit_mb=limit_mb, segmenter=segmenter or "")
+    text = local_corpus(corpus)
+    with show_status(f"evaluating {1 + len(others)} {'tokenizers' if others else 'tokenizer'}"):
+        scores = compare([folder, *others], text, limit_mb=limit_mb, segmenter=segmenter or "")
     if as_json:
         echo_json([msgspec.to_builtins(each) | {"figures": each.figures()} for each in scores])
         return

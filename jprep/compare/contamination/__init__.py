@@ -1,1 +1,1 @@
-"""Find texts of an evaluation that stand in training texts, by their character n-grams."""
+"""Find evaluation texts that occur in training texts, by their character n-grams."""

@@ -1,4 +1,4 @@
-"""Find items that stand in training texts, in bounded memory. `docs/compare.md` has the rule."""
+"""Find items that occur in training texts, in bounded memory. `docs/compare-tasks.md` has the rule."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from jprep.corpus.shard_reader import read_batches, shard_of
 from jprep.engine.stage import Output
 
 SHARE = 0.6
-"""Share of an item's characters that must stand in one training text for the item to be left out."""
+"""Share of an item's characters that must occur in one training text for the item to be left out."""
 
 _BATCH = 1 << 18  # characters that are searched at a time: the arrays fit a core's cache
 _LONGEST = 1 << 14  # characters of a part of an item that are compared
 
 
 class Overlap(NamedTuple):
-    """What of an item stands in a training text.
+    """How much of an item occurs in a training text.
 
     Attributes:
-        share: share of the item's characters that stand in one training text, the largest of all texts.
+        share: share of the item's characters that occur in one training text, the largest of all texts.
         where: that text; "" if no text has any of them.
         found: whether the item counts as part of the training texts.
-        compared: characters of the item that were compared; 0 if it is too short to be told.
+        compared: characters of the item that were compared; 0 if it is too short to compare.
     """
 
     share: float
@@ -41,16 +41,16 @@ class OverlapFinder:
 
     Characters are compared without width, case, voicing marks, spaces and punctuation. A character of an item counts as
     found in a training text if it is in 12 consecutive characters of both, or in a part of the item of 8 to 19
-    characters that stands there whole. An item is found if that holds for 60 % of its characters in one training text;
-    if all its parts have fewer than 20 characters, for all of them. Parts of fewer than 8 characters do not count, nor
-    do phrases that more than 64 items have.
+    characters that occurs there in full. An item is found if that holds for 60 % of its characters in one training
+    text; if all its parts have fewer than 20 characters, for all of them. Parts of fewer than 8 characters do not
+    count, nor do phrases that more than 64 items have.
 
         finder = OverlapFinder([["日本で一番高い山はどこですか。"], ["空はなぜ青いのですか。"]])
         finder.read_corpus(Corpus("work/jawiki/corpus"))
         [overlap.found for overlap in finder.overlaps()]
 
     Args:
-        items: for each item, its parts: the texts that would give it away.
+        items: for each item, its parts: the texts that would reveal it.
 
     Attributes:
         characters: characters of training texts that were read.
@@ -95,7 +95,7 @@ class OverlapFinder:
             self.read(_documents(corpus, part))
 
     def overlaps(self) -> list[Overlap]:
-        """Return for each item what of it stands in the training texts read so far."""
+        """Return for each item how much of it occurs in the training texts read so far."""
         index = self._index
         shares = self._characters / np.maximum(1, index.compared)
         found = (shares >= np.where(index.is_short, 1.0, SHARE)) & (index.compared > 0)

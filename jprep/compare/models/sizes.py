@@ -91,6 +91,7 @@ def train_section(size: ModelSize, steps: int, seed: int, backend: str, device: 
         length=size.length,
         steps=steps,
         seed=seed,
+        precision="bf16" if device == "gpu" else "fp32",
         optimizer=OptimizerConfig(lr=size.lr, beta2=0.95, weight_decay=0.1),
         schedule=ScheduleConfig(kind="cosine", warmup=max(1, round(_WARMUP * steps)), floor=_FLOOR),
         checkpoint=CheckpointConfig(every_steps=0, every_minutes=1.0, keep_last=1),

@@ -1,11 +1,11 @@
-"""Differences between arms, with intervals over seeds and items. `docs/compare.md` has the method."""
+"""Differences between arms, with intervals over seeds and items. `docs/compare-tasks.md` has the method."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import expm1, log, log1p, sqrt
+from math import expm1, log, sqrt
 
 import msgspec
 import numpy as np
@@ -259,8 +259,3 @@ def _combined_df(share: float, seed_df: int, item_df: float) -> float:
 def percent(log_ratio: float) -> float:
     """Return a logarithm of a ratio as a change in %."""
     return 100 * expm1(log_ratio)
-
-
-def log_ratio(change: float) -> float:
-    """Return a change in % as a logarithm of a ratio."""
-    return log1p(change / 100)

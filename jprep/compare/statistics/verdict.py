@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
-from jprep.compare.statistics.differences import LEVEL, POWER, Difference, percent
+from jprep.compare.statistics.differences import LEVEL, POWER, Difference, Measure, percent
 
 
 def verdict(difference: Difference) -> str:
@@ -37,11 +37,23 @@ def verdicts(differences: Sequence[Difference]) -> list[str]:
     return sentences
 
 
-def interval(difference: Difference) -> tuple[float, float]:
-    """Return the interval of first minus second: in % if the measure is relative, else in percentage points."""
-    if difference.measure.relative:
-        return percent(difference.low), percent(difference.high)
-    return 100 * difference.low, 100 * difference.high
+def advantage(difference: Difference) -> tuple[float, float, float]:
+    """Return how much better the first arm is, and the interval of that; negative where it is worse.
+
+    In % of the worse arm's score if the measure is relative, as in the sentences; else in percentage points.
+    """
+    sign = -1 if difference.measure.lower_is_better else 1
+    low, high = sorted((sign * difference.low, sign * difference.high))
+    value, low, high = (_size(difference.measure, end) for end in (sign * difference.estimate, low, high))
+    return value, low, high
+
+
+def _size(measure: Measure, better: float) -> float:
+    """Return an advantage on the scale of an estimate as it is stated, with its sign."""
+    if not measure.relative:
+        return 100 * better
+    share = -percent(-abs(better)) if measure.lower_is_better else percent(abs(better))
+    return share if better > 0 else -share
 
 
 def detectable_text(difference: Difference) -> str:

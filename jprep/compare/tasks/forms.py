@@ -21,7 +21,7 @@ class TaskConfig(ConfigSection, frozen=True):
             defaults follow it.
         file: the items, relative to the TOML file: JSONL, CSV, TSV or Parquet; for `qa` also JSON as SQuAD's.
         name: name of the task; "" is the name of the TOML file.
-        prompt: what stands before the answer, with fields in braces; "" is the form's.
+        prompt: the text before the answer, with fields in braces; "" is the form's.
         choices: fields of the choices (`multiple-choice`).
         label: field of the number of the right choice, from 0, or of the label.
         labels: the word for each label, in the order of their numbers.
@@ -76,7 +76,7 @@ FORMS: dict[str, FormDefaults] = {
     "sentiment": FormDefaults(
         "文章：{sentence}\n評価：", ("sentence",), ("sentence",), {"positive": "良い", "negative": "悪い"}, ACCURACY
     ),
-    # The context is often Wikipedia's: that it stands in a training text does not tell the answer.
+    # The context is often Wikipedia's: its occurrence in a training text does not reveal the answer.
     "qa": FormDefaults(
         "文章：{context}\n質問：{question}\n答え：", ("context", "question", "answers"), ("question",), {}, ANSWER_BITS
     ),

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from jprep.compare.tasks.task_files import Task, TaskItem
 
 Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.integer[Any]]
 
 
 class TokenizerLike(Protocol):
@@ -134,19 +135,21 @@ def _plain(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c)[0] not in "ZPC")
 
 
-def _encode(tokenizer: TokenizerLike, texts: Sequence[str]) -> Iterator[list[int]]:
+def _encode(tokenizer: TokenizerLike, texts: Sequence[str]) -> Iterator[Ids]:
     ids, offsets = tokenizer.encode_batch(texts)
-    bounds = offsets.tolist()
-    return (ids[start:end].tolist() for start, end in pairwise(bounds))
+    return (ids[start:end] for start, end in pairwise(offsets.tolist()))
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
+def _common(one: Ids, other: Ids) -> int:
     """Return the length of the longest common beginning."""
     length = min(len(one), len(other))
-    return next((number for number in range(length) if one[number] != other[number]), length)
+    different = np.flatnonzero(one[:length] != other[:length])
+    return int(different[0]) if len(different) else length
 
 
-def _row(before: int, ids: Sequence[int], begin: int, length: int) -> Row:
-    row = [before, *(ids or [before])]  # a text of characters that the normaliser deletes has no tokens
-    cut = max(0, len(row) - length)
-    return Row(row[cut:], max(1, begin + 1 - cut))
+def _row(before: int, ids: Ids, begin: int, length: int) -> Row:
+    cut = max(0, len(ids) + 1 - length)
+    row = ids[cut - 1 :].tolist() if cut else [before, *ids.tolist()]
+    if len(row) == 1:  # the normaliser deletes all characters of the text
+        row.append(before)
+    return Row(row, max(1, begin + 1 - cut))

@@ -19,6 +19,7 @@ from jprep.dataset.labelled.reader import LabelledConfig, Record, read_records
 from jprep.errors import ConfigError, InputError
 
 _SEPARATOR = re.compile(r"\s*\[SEP\]\s*")  # JSQuAD's, between the title and the paragraph
+_SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet", ".json")
 _ENCODING = "save the file as UTF-8, or give a TOML file with `encoding`"
 
 
@@ -27,8 +28,8 @@ class TaskItem(NamedTuple):
 
     Attributes:
         id: the file's name and the line, row or question.
-        prompt: what stands before the answer.
-        choices: what may stand behind it; if there is nothing to choose, the first right answer.
+        prompt: the text before the answer.
+        choices: possible continuations; if there is nothing to choose, the first right answer.
         right: the index of the right choice.
         answers: all right answers.
         compared: texts of the item that are looked for in the training texts.
@@ -77,7 +78,7 @@ def load_task(path: Path) -> Task:
     """
     config, data = (_described(path), None) if path.suffix == ".toml" else (None, path)
     data = data or path.parent / config.file  # type: ignore[union-attr]
-    records = iter(_records(data, config.encoding if config else "utf-8"))
+    records = _records(data, config.encoding if config else "utf-8")
     first = next(records, None)
     if first is None:
         raise InputError("the file has no items", where=str(data), fix="give a file with at least two items")
@@ -92,6 +93,15 @@ def load_task(path: Path) -> Task:
     if len(items) < 2:
         raise InputError(f"the task has only {len(items)} item", where=str(data), fix="give at least two")
     return Task(config.name or path.stem, config, items, len(read) - len(items))
+
+
+def files_of_task(path: Path) -> list[Path]:
+    """Return the files that a task is read from: a TOML file and the file that it names, or a file of items.
+
+    Raises:
+        ConfigError: a key of the TOML file is wrong.
+    """
+    return [path, path.parent / _described(path).file] if path.suffix == ".toml" else [path]
 
 
 def _described(path: Path) -> TaskConfig:
@@ -138,12 +148,18 @@ def _recognised(first: Record, path: Path) -> TaskConfig:
 
 
 def _records(path: Path, encoding: str) -> Iterator[Record]:
+    if path.suffix not in _SUFFIXES:
+        fix = f"supported: {', '.join(_SUFFIXES)}, and .toml for a task of your own"
+        raise ConfigError(f"unknown format of a task: {path.suffix or path.name!r}", where=str(path), fix=fix)
     if path.suffix == ".json":
-        return _squad(path)
+        yield from _squad(path)
+        return
     try:
-        return iter(read_records(path, LabelledConfig(encoding=encoding)))  # type: ignore[arg-type]
-    except UnicodeDecodeError as error:
-        raise InputError(f"the file is not {encoding}", where=str(path), fix=_ENCODING) from error
+        yield from read_records(path, LabelledConfig(encoding=encoding))  # type: ignore[arg-type]
+    except InputError as error:
+        if "labelled.encoding" not in error.fix:
+            raise
+        raise InputError(error.what, where=error.where, fix=_ENCODING) from error
 
 
 def _squad(path: Path) -> Iterator[Record]:

@@ -20,7 +20,8 @@ _SIZES = {"wikipedia": 4_000_000_000, "cc100": 74_000_000_000, "hf": 1_000_000_0
 """Bytes of text of a source, about, where that is not known from its files."""
 
 _BYTES_PER_CHARACTER, _CHARACTERS_PER_ID = 3, 16
-_MAX_IDS, _MIN_IDS, _SMALL_VOCABULARY = 32_000, 500, 8_000
+_MAX_IDS, _MIN_IDS, _SMALL_VOCABULARY = 32_000, 400, 8_000
+_OTHER_IDS = 264  # of bytes, and of special tokens
 _VALIDATION_DOCUMENTS, _MAX_VALIDATION = 20, 0.2
 
 
@@ -109,7 +110,7 @@ def _segmenter_comment(name: str) -> str:
 
 def tokenizer_table(answers: Answers, inputs: InputSummary) -> str:
     """Return `[tokenizer]`."""
-    ids = vocabulary(known_size(answers, inputs))
+    ids = vocabulary(known_size(answers, inputs), inputs.alphabet)
     words = answers.segmenter != "none"
     keys = [
         Key("model", answers.tokenizer, "bpe, byte-bpe, unigram or wordpiece"),
@@ -117,10 +118,9 @@ def tokenizer_table(answers: Answers, inputs: InputSummary) -> str:
         Key("boundaries", "train" if words else "none", _boundaries_comment(words=words)),
         Key("special", [FAMILIES[answers.family].special], "the special tokens that such models usually have"),
     ]
-    if ids < _SMALL_VOCABULARY and answers.tokenizer != "byte-bpe":
-        keys.insert(
-            2, Key("alphabet", ids // 3, "characters with an id of their own; rarer ones become bytes or unknown")
-        )
+    if inputs.alphabet and ids < _SMALL_VOCABULARY and answers.tokenizer != "byte-bpe":
+        comment = "characters with an id of their own; the rest become bytes or unknown"
+        keys.insert(2, Key("alphabet", inputs.alphabet, comment))
     return table("[tokenizer]", keys, "How text becomes tokens.")
 
 
@@ -128,9 +128,16 @@ def _boundaries_comment(*, words: bool) -> str:
     return "words guide the vocabulary, raw text is encoded" if words else "pieces are learned from raw text"
 
 
-def vocabulary(size: int) -> int:
-    """Return a number of ids that suits so many bytes of text."""
-    return max(_MIN_IDS, min(_MAX_IDS, size // _BYTES_PER_CHARACTER // _CHARACTERS_PER_ID // 100 * 100))
+def vocabulary(size: int, alphabet: int = 0) -> int:
+    """Return a number of ids that suits a text.
+
+    Args:
+        size: its bytes.
+        alphabet: how many characters it has, which all get an id beside those of bytes and special tokens.
+    """
+    characters = size // _BYTES_PER_CHARACTER
+    learnt = min(_MAX_IDS, characters // _CHARACTERS_PER_ID // 100 * 100)
+    return max(learnt, min(_SMALL_VOCABULARY, alphabet + _OTHER_IDS + characters // (2 * _CHARACTERS_PER_ID)), _MIN_IDS)
 
 
 def dataset_table(answers: Answers, inputs: InputSummary) -> str:

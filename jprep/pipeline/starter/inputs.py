@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,14 @@ class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
         reader: the reader, with its options.
         size: bytes of text, about; 0 where that is not known.
         documents: number of documents, about; 0 where that is not known.
+        alphabet: number of characters that cover all but one in 2,000 of the beginning; 0 where that is not known.
     """
 
     paths: tuple[str, ...]
     reader: str | dict[str, Any]
     size: int = 0
     documents: int = 0
+    alphabet: int = 0
 
 
 def hub_pattern(text: str) -> str:
@@ -106,10 +110,22 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
     """Choose what a document is: few files are divided at blank lines, or else at every line."""
     size, head = _size(paths), _head(paths[0])
     if len(paths) >= _FEW_FILES:
-        return InputSummary(paths=named, reader={"use": reader, "documents": "file"}, size=size, documents=len(paths))
+        return InputSummary(
+            paths=named,
+            reader={"use": reader, "documents": "file"},
+            size=size,
+            documents=len(paths),
+            alphabet=_alphabet(head),
+        )
     separator = ("blank_line", b"\n\n") if b"\n\n" in head.strip() else ("line", b"\n")
     documents = _scaled(head.strip().count(separator[1]) + 1, head, size)
-    return InputSummary(paths=named, reader={"use": reader, "documents": separator[0]}, size=size, documents=documents)
+    return InputSummary(
+        paths=named,
+        reader={"use": reader, "documents": separator[0]},
+        size=size,
+        documents=documents,
+        alphabet=_alphabet(head),
+    )
 
 
 def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
@@ -122,7 +138,9 @@ def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text
     )
     chosen = _text_field(fields, text_field, paths[0])
     documents = _scaled(head.count(b"\n") or 1, head, size)
-    return InputSummary(paths=named, reader={"use": reader, "text": chosen}, size=size, documents=documents)
+    return InputSummary(
+        paths=named, reader={"use": reader, "text": chosen}, size=size, documents=documents, alphabet=_alphabet(head)
+    )
 
 
 def _look_at_parquet(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
@@ -175,3 +193,10 @@ def _size(paths: list[str], larger: int = 1) -> int:
 def _scaled(count: int, head: bytes, size: int) -> int:
     """Return a count in the head, scaled to the whole text."""
     return max(count, count * size // len(head)) if head else 0
+
+
+def _alphabet(head: bytes) -> int:
+    """Return the number of characters that cover all but one in 2,000 of a text."""
+    counts = Counter("".join(head.decode("utf-8", "ignore").split()))
+    left = counts.total() // 2_000  # of the rarest
+    return sum(total > left for total in accumulate(sorted(counts.values())))

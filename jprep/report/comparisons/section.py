@@ -38,13 +38,15 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
     Raises:
         DamagedError: a result is damaged.
     """
-    return [_section(each) for each in inputs]
+    return [_section(each, f" ({each.label})" if len(inputs) > 1 else "") for each in inputs]
 
 
-def _section(given: ReportInput) -> Section:
+def _section(given: ReportInput, which: str) -> Section:
+    """Return a section; `which` distinguishes the captions of several."""
     found = read_comparison(given.path)
     primary = [each for each in found.judgements if each.primary]
     values = {
+        "which": which,
         "verdicts": [each.sentence for each in primary],
         "others": [_judgement(each) for each in found.judgements if not each.primary],
         "arms": _arms(found),
@@ -144,7 +146,7 @@ def _tasks(found: Comparison) -> list[list[str]]:
         [
             task.name,
             f"{task.items:,}",
-            task.metric,
+            f"{task.metric} ({'lower' if task.lower_is_better else 'higher'} is better)",
             f"{task.chance:.3f}" if task.chance else "–",
             *(f"{_mean(scores):.3f}" for scores in task.scores),
         ]

@@ -95,7 +95,7 @@ def _change(full: str, count: int) -> Change:
     kind, _, rest = full.partition(".")
     own, _, name = rest.partition(".")
     if kind == "lines":
-        return Change("normalizer", full, "lines without visible characters, removed", "", count)
+        return Change("", full, "lines without visible characters, removed", "", count)
     phrase, example = _PHRASES.get(name, ("", ""))
     if found := _CODE_POINT.fullmatch(name):
         phrase, example = f"{found[1]}: U+{found[2]}", chr(min(int(found[2], 16), 0x10FFFF))

@@ -119,7 +119,11 @@ def _values(given: ReportInput, facts: _Facts, plots: _Plots) -> dict[str, Any]:
 def _totals(totals: dict[str, int]) -> dict[str, int | str]:
     """Return the figures at the head of the section."""
     shown = {name: totals[name] for name in ("documents", "sentences", "words", "characters") if totals.get(name)}
-    return {"documents": 0} | shown | {"text": f"{totals.get('bytes', 0) / 1e6:,.1f} MB"}
+    return {"documents": 0} | shown | {"text": _size(totals.get("bytes", 0))}
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 
 def _figures(given: ReportInput, facts: _Facts, plots: _Plots) -> dict[str, Any]:

@@ -31,12 +31,14 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         DamagedError: a file has changed since it was packed.
         MachineError: a file cannot be read.
     """
-    return [_section(each) for each in inputs]
+    return [_section(each, f" ({each.label})" if len(inputs) > 1 else "") for each in inputs]
 
 
-def _section(given: ReportInput) -> Section:
+def _section(given: ReportInput, which: str) -> Section:
+    """Return a section; `which` distinguishes the captions of several."""
     figures = dataset_figures(given.path, read_dataset(given.path))
     values = {
+        "which": which,
         "totals": _totals(figures),
         "splits": _splits(figures.splits),
         "lengths": figures.lengths,

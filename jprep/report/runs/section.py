@@ -40,6 +40,8 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
     """
     folders = [folder for each in inputs for folder in _runs_of(each)]
     histories = [read_history(folder) for folder in folders]
+    if not histories:
+        return []
     runs = list(zip(_names(histories), histories, strict=True))
     texts = [(name, sampled_texts(run, context.options.prompts)) for name, run in runs]
     values = {
@@ -47,7 +49,11 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         "plots": run_plots(runs),
         "moments": [(name, [_moment(each) for each in run.moments], run.interruptions) for name, run in runs],
         "checkpoints": [(name, _checkpoints(run)) for name, run in runs],
-        "texts": [(name, _by_prompt(samples)) for name, samples in texts if samples],
+        "texts": [
+            (name, run.job.train.task == "clm", _by_prompt(samples))
+            for (name, run), (_, samples) in zip(runs, texts, strict=True)
+            if samples
+        ],
         "differences": _differences(runs),
         "settings": [(name, list(flatten(plain(run.job.train)))) for name, run in runs],
         "names": [name for name, _ in runs],
@@ -69,7 +75,7 @@ def _names(runs: Sequence[RunHistory]) -> list[str]:
     short = short_names(paths)
     if len(set(names)) == len(names):
         return names
-    return [f"{name}, {short[path]}" for name, path in zip(names, paths, strict=True)]
+    return [f"{name} ({short[path]})" for name, path in zip(names, paths, strict=True)]
 
 
 def _parts(runs: int) -> list[tuple[str, str]]:

@@ -56,11 +56,12 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         DamagedError: a file of a tokenizer has changed.
         MachineError: a library that a tokenizer needs is not installed.
     """
-    paths = [each.path for each in inputs] + [Path(each) for each in context.options.beside]
+    given = [each.path for each in inputs] + [Path(each) for each in context.options.beside]
+    paths = list(dict.fromkeys(given))
     own = sample_kinds(context.options.texts)
     corpus = corpus_of(paths, [each.path for each in context.of_kind("corpus")])
     trained = corpus_kinds(Corpus(corpus)) if corpus else []
-    with PreparedTokenizers(load_adapters(list(dict.fromkeys(paths)))) as tokenizers:
+    with PreparedTokenizers(load_adapters(paths)) as tokenizers:
         kinds = [*own, *trained][:_KINDS]
         measured = [Measured(kind, tokenizers.knows_words(kind.text), tokenizers.scores(kind)) for kind in kinds]
         uses = usage(tokenizers, trained or own)
@@ -74,7 +75,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         "summary": _summary(tokenizers.encoders, uses),
         "uses": [_shown(each) for each in uses],
         "measured_on": _measured_on(trained),
-        "cards": [_card(path) for path in paths if (path / CARD_JSON).is_file()],
+        "cards": [_card(path, name) for path, name in zip(paths, names, strict=True) if (path / CARD_JSON).is_file()],
     }
     title = f"Tokenizer{'s' * (len(names) > 1)} {', '.join(names)}"
     highlights = _highlights(tokenizers.encoders[0], uses[0])
@@ -137,10 +138,10 @@ def _plots(uses: Sequence[Usage]) -> list[tuple[Any, str]]:
         log_y=True,
     )
     last = len(uses[0].lengths) - 1
-    caption = f"0: parts of characters; {last}: {last} characters or more."
+    longest = f"; {last}: {last} characters or more" if any(use.lengths[-1] for use in uses) else ""
     return [
-        (ids, f"Length of the pieces in the vocabulary. {caption}"),
-        (tokens, f"Length of the pieces in the text. {caption}"),
+        (ids, f"Length of the pieces in the vocabulary. 0: parts of characters{longest}."),
+        (tokens, f"Length of the pieces in the text. 0: parts of characters{longest}."),
         (
             ranks,
             "Frequency of the pieces by rank, both logarithmic. A curve that ends early leaves many pieces unused.",
@@ -194,12 +195,12 @@ def _measured_on(trained: Sequence[KindOfText]) -> str:
     return "the sample texts, because the corpus of the training was not found near the tokenizer"
 
 
-def _card(path: Path) -> dict[str, Any]:
+def _card(path: Path, name: str) -> dict[str, Any]:
     card: TokenizerCard = read_card(path)
     config = [(key, _value(value)) for key, value in plain(card.config).items()]
     sources = [[source.get(key) or "–" for key in ("name", "licence", "homepage")] for source in card.sources]
     normalizers = [_step(step) for step in card.normalizers]
-    return {"card": card, "config": config, "normalizers": normalizers, "sources": sources}
+    return {"name": name, "card": card, "config": config, "normalizers": normalizers, "sources": sources}
 
 
 def _value(value: Any) -> str:

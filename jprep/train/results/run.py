@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from jprep.errors import ConfigError
 from jprep.io.lock import is_locked
 from jprep.train.exporting import export_of
 from jprep.train.run.checkpoints import Checkpoint
-from jprep.train.run.directory import LOCK, checkpoints_of, read_job
+from jprep.train.run.directory import JOB, LOCK, checkpoints_of, read_job
 from jprep.train.run.events import Event, EventKind, last_end, metric_curve, metric_rows, read_events
 from jprep.train.run.status import RunStatus
 
@@ -47,9 +48,13 @@ def load_run(folder: str | Path) -> Run:
         folder: output directory of `jprep train`; of a training of several folds, the directory of one fold.
 
     Raises:
-        ConfigError: there is no run, or its job.json is damaged.
+        ConfigError: there is no run, its job.json is damaged, or there is one for each fold.
         MismatchError: another version of jprep wrote it.
     """
+    folds = sorted(Path(folder).glob(f"fold-*/{JOB}"))
+    if folds and not (Path(folder) / JOB).exists():
+        fix = f"load one of them: jprep.load_run({str(folds[0].parent)!r})"
+        raise ConfigError(f"there are runs of {len(folds)} folds", where=str(folder), fix=fix)
     return Run(folder)
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from jprep.io import messages
 from jprep.io.escaping import escaped
 from jprep.io.os_errors import write_error
 
@@ -16,6 +15,9 @@ LOG = "log.txt"
 
 Say = Callable[[str], None]
 """Shows a message to the user."""
+
+listeners: list[Say] = []
+"""Also called with each message of `on_stderr`, not escaped; they raise nothing. The command line's log file is one."""
 
 LOG_BYTES = 64 << 20
 """A larger log is truncated; its end is kept."""
@@ -41,7 +43,7 @@ def cut_log(run: Path) -> None:
 
 def on_stderr(text: str) -> None:
     """Print a message on stderr, escaped. A closed terminal is no error: no run may fail because of a message."""
-    for listener in messages.listeners:
+    for listener in listeners:
         listener(text)
     with contextlib.suppress(OSError):
         sys.stderr.write(escaped(text) + "\n")

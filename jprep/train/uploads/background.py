@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from jprep.train.inference.checkpoint_samples import TextSampler
 from jprep.train.job.config import Job
 from jprep.train.run.log import Say
 from jprep.train.uploads.push import Pusher
@@ -38,5 +37,9 @@ def background_uploads(run: Path, job: Job, say: Say) -> list[BackgroundUpload]:
         job: its job.
         say: called with a message for the user.
     """
-    pushers: list[BackgroundUpload] = [Pusher(run, job, say)] if job.train.push.to else []
-    return [*pushers, *([TextSampler(run, job, say)] if job.train.samples.prompts else [])]
+    found: list[BackgroundUpload] = [Pusher(run, job, say)] if job.train.push.to else []
+    if job.train.samples.prompts:
+        from jprep.train.inference.checkpoint_samples import TextSampler  # it loads tokenizers
+
+        found.append(TextSampler(run, job, say))
+    return found

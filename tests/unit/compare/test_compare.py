@@ -93,6 +93,21 @@ def test_an_interrupted_comparison_resumes_to_the_same_bytes(
     assert results(tmp_path / "killed" / "out") == results(tmp_path / "undisturbed" / "out")
 
 
+def test_a_recipe_is_corrected_without_a_restart_until_a_model_is_scored(
+    models: FakeModels, texts: Path, tmp_path: Path
+) -> None:
+    one, two = write_recipe(tmp_path, "one", texts), write_recipe(tmp_path, "two", texts, ids=100)
+    with pytest.raises(ConfigError, match="vocab_size"):
+        run([one, two], tmp_path / "out")
+    write_recipe(tmp_path, "two", texts, ids=500)
+    models.fails_at = 1
+    with pytest.raises(RuntimeError, match="killed"):
+        run([one, two], tmp_path / "out")
+    write_recipe(tmp_path, "two", texts, ids=450)
+    with pytest.raises(MismatchError, match="vocab_size"):
+        run([one, two], tmp_path / "out")
+
+
 def test_a_finished_comparison_is_verified_and_not_repeated(models: FakeModels, texts: Path, tmp_path: Path) -> None:
     recipes = [write_recipe(tmp_path, "one", texts), write_recipe(tmp_path, "two", texts, ids=500)]
     found = run(recipes, tmp_path / "out")

@@ -17,7 +17,7 @@ from jprep.compare.statistics.differences import (
 )
 from jprep.compare.statistics.false_alarms import false_alarm_rate, share_interval
 from jprep.compare.statistics.student_t import t_quantile, t_two_sided
-from jprep.compare.statistics.verdict import interval, verdict, verdicts
+from jprep.compare.statistics.verdict import advantage, verdict, verdicts
 
 
 def table(values, weights=None, measure=BITS_PER_CHARACTER):
@@ -108,8 +108,10 @@ def test_planted_difference_is_shown_with_its_size_and_unit():
     (found,) = compare_arms(table(values, characters))
     assert found.is_shown
     assert found.better == "A"
-    low, high = interval(found)
-    assert low < percent(math.log(3 / 3.06)) < high
+    value, low, high = advantage(found)
+    assert low < -percent(math.log(3 / 3.06)) < high
+    assert 0 < low < value < high
+    assert verdict(found).startswith(f"A is better than B: {value:.1f}")
     assert verdict(found).startswith("A is better than B: ")
     assert verdict(found).endswith(" % fewer bits per character (95 % interval over 3 seeds and 80 documents)")
 
@@ -122,6 +124,8 @@ def test_swapped_arms_give_the_same_decision_and_sentence():
     )
     (other,) = compare_arms(swapped)
     assert other.p == pytest.approx(one.p)
+    value, low, high = advantage(one)
+    assert advantage(other) == pytest.approx((-value, -high, -low))
     assert verdict(other) == verdict(one)
 
 

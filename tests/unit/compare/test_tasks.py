@@ -28,11 +28,11 @@ class LongestMatch:
 
     def encode_batch(self, texts):
         rows = [self._encode(text) for text in texts]
-        return np.array([id for row in rows for id in row]), np.cumsum([0, *map(len, rows)])
+        return np.concatenate([np.asarray(row, np.int64) for row in rows]), np.cumsum([0, *map(len, rows)])
 
     def _encode(self, text):
         if not self._pieces:
-            return np.frombuffer(text.encode("utf-32-le"), "<u4").tolist()
+            return np.frombuffer(text.encode("utf-32-le"), "<u4")
         row, at = [], 0
         while at < len(text):
             piece = next((piece for piece in self._pieces if text.startswith(piece, at)), text[at])
@@ -202,6 +202,17 @@ def test_malformed_squad_files_are_refused(tmp_path, text):
     assert error.value.fix
 
 
+def test_encoding_of_a_table_is_set_in_a_description(tmp_path):
+    lines = ["sentence,label", "とても良い本です,positive", "読みにくい本です,negative"]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="cp932")
+    with pytest.raises(InputError, match="invalid UTF-8") as error:
+        load_task(tmp_path / "a.csv")
+    assert error.value.fix == "save the file as UTF-8, or give a TOML file with `encoding`"
+    assert error.value.where.endswith("line 2")
+    (tmp_path / "a.toml").write_text('form = "sentiment"\nfile = "a.csv"\nencoding = "cp932"\n')
+    assert [item.right for item in load_task(tmp_path / "a.toml").items] == [0, 1]
+
+
 def test_missing_file_is_named(tmp_path):
     for name in ("a.jsonl", "a.json", "a.toml"):
         with pytest.raises(ConfigError, match="cannot read the file"):
@@ -279,7 +290,7 @@ def test_any_tokenizer_gives_rows_that_cover_the_answer(prompt, answer, pieces):
     row = made.rows[made.whole[0][0]]
     assert 1 <= row.start < len(row.ids)
     if made.shared[0] is None:
-        assert row.ids[1 : row.start] == tokenizer._encode(prompt)
+        assert row.ids[1 : row.start] == list(tokenizer._encode(prompt))
     else:
         shared = made.rows[made.shared[0]]
         assert shared.start == row.start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from jprep.corpus.interactive import tables
 from jprep.corpus.store import read_manifest, write_manifest
 from jprep.errors import ConfigError, DamagedError, MachineError
 from jprep.io.atomic import file_sha256
+from tests.conftest import ROOT
 from tests.fakes.written_corpus import write_corpus
 
 TEXTS = [
@@ -191,15 +193,16 @@ def test_datasets_shares_the_buffers(corpus: Corpus, table: pa.Table) -> None:
     assert all(addresses(found.data[name]) == addresses(table[name]) for name in table.column_names)
 
 
-def test_all_use_a_mapped_file(corpus: Corpus, tmp_path: Path) -> None:
-    for library, convert in (
-        ("pandas", corpus.to_pandas),
-        ("polars", corpus.to_polars),
-        ("datasets", corpus.to_hugging_face),
-    ):
-        pytest.importorskip(library)
-        found = convert(["text"], file=tmp_path / "mapped.arrow")
-        assert list(found["text"]) == [doc.text for doc in DOCS]
+@pytest.mark.parametrize(
+    ("library", "convert"),
+    [("pandas", Corpus.to_pandas), ("polars", Corpus.to_polars), ("datasets", Corpus.to_hugging_face)],
+)
+def test_each_library_uses_a_mapped_file(
+    corpus: Corpus, tmp_path: Path, library: str, convert: Callable[..., Any]
+) -> None:
+    pytest.importorskip(library)
+    found = convert(corpus, ["text"], file=tmp_path / "mapped.arrow")
+    assert list(found["text"]) == [doc.text for doc in DOCS]
 
 
 def test_a_lazy_scan_reads_the_same(corpus: Corpus, tmp_path: Path) -> None:
@@ -238,3 +241,15 @@ def test_a_missing_library_is_named(
     with pytest.raises(MachineError) as caught:
         convert(corpus)
     assert caught.value.fix == f"pip install {library}"
+
+
+def test_the_documented_calls_work(corpus: Corpus) -> None:
+    for library in ("pandas", "polars", "datasets"):
+        pytest.importorskip(library)
+    page = (ROOT / "docs" / "corpus.md").read_text(encoding="utf-8")
+    section = page.partition("## In Python libraries\n")[2].partition("\n## ")[0]
+    [code] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(code.replace("work/jawiki/corpus", str(corpus.folder)), found)
+    assert found["table"].num_rows == found["frame"].height == found["dataset"].num_rows == len(DOCS)
+    assert len(found["rejects"]) == len(REJECTS)

@@ -110,7 +110,7 @@ def test_values_suit_the_size_of_the_text(text: Path, tmp_path: Path) -> None:
     assert small.tokenizer and large.tokenizer and small.train and large.train
     assert small.tokenizer.vocab_size < 2_000 and large.tokenizer.vocab_size == 32_000
     assert small.train.batch < large.train.batch and small.train.steps < large.train.steps
-    assert [vocabulary(size) for size in (0, 10_000_000, 10**12)] == [500, 32_000, 32_000]
+    assert [vocabulary(size) for size in (0, 10_000_000, 10**12)] == [400, 32_000, 32_000]
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,9 @@ def test_texts_in_which_the_arms_differ_most_come_first(tmp_path: Path) -> None:
 
 def test_hostile_names_are_shown_as_text(tmp_path: Path) -> None:
     task = TaskResult(
-        name=HOSTILE, metric=HOSTILE, chance=0.25, items=4, left_out=1, scores=[[0.5, 0.5], [0.25, 0.25]],
-        correct=[[[1.0] * 4] * 2] * 2,
+        name=HOSTILE, metric=HOSTILE, lower_is_better=True, chance=0.25, items=4, left_out=1,
+        scores=[[0.5, 0.5], [0.25, 0.25]],
+        correct=[[[1.0] * 4] * 2] * 2, weights=[1.0] * 4,
     )  # fmt: skip
     arms = [arm("A", title=HOSTILE, recipe=HOSTILE), arm(HOSTILE, differences=[HOSTILE], dropped={HOSTILE: 1})]
     items = [item(0, title=HOSTILE, source=HOSTILE), item(1), item(2, left_out=HOSTILE)]

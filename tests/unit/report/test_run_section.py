@@ -146,3 +146,20 @@ def test_events_are_iterated_as_they_are_read(tmp_path: Path) -> None:
         record_event(tmp_path, "log", step, {"loss": 1.0})
     assert list(iter_events(tmp_path)) == read_events(tmp_path)
     assert list(iter_events(tmp_path / "none")) == []
+
+
+def test_filled_masks_stand_beside_their_prompt(tmp_path: Path) -> None:
+    for name, task, kind, between in (("mlm", "mlm", "roberta", " → "), ("clm", "clm", "gpt2", "")):
+        run = trained_run(tmp_path / name, task, kind)
+        add_samples(run, [SampledText(5, "日本", "東京")])
+        assert f"<b>日本</b>{between}東京</dd>" in page_of([run])
+
+
+def test_the_folds_of_a_cross_validation_are_runs(tmp_path: Path) -> None:
+    folds = tmp_path / "folds"
+    folds.mkdir()
+    for number in range(2):
+        trained_run(tmp_path / f"made-{number}").rename(folds / f"fold-{number}")
+    (folds / "folds.json").write_text("{}")
+    [section] = build_report([folds]).sections
+    assert section.title == "Runs small (fold-0), small (fold-1)"

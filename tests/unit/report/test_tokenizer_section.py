@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jprep import load_recipe
+from jprep.corpus.api import Corpus
 from jprep.errors import ConfigError
 from jprep.report.build import build_report
 from jprep.report.section import ReportOptions
@@ -15,6 +17,8 @@ from jprep.report.tokenizers.cutting import PreparedTokenizers
 from jprep.report.tokenizers.sample_texts import SAMPLES
 from jprep.report.tokenizers.texts import KindOfText, sample_kinds
 from jprep.report.tokenizers.usage import usage
+from jprep.report.visible_pieces import shown_piece
+from jprep.samples import write_sample
 from jprep.tokenizer.evaluation.input_text import EvaluationText
 from jprep.tokenizer.evaluation.loading import load_adapters
 from tests.unit.report.pages import HOSTILE, SHOWN, page_of
@@ -123,3 +127,18 @@ def test_a_missing_tokenizer_is_named(tmp_path: Path) -> None:
 def test_samples_have_no_marks_and_no_empty_paragraph() -> None:
     paragraphs = [paragraph for kind in sample_kinds() for paragraph in kind.text.paragraphs]
     assert all(paragraph and paragraph.isprintable() for paragraph in paragraphs)
+
+
+def test_invisible_characters_of_a_piece_are_named() -> None:
+    assert shown_piece("a \u200d\u202e\u3000\n") == "a␣\\u200d\\u202e□↵"
+    assert shown_piece("語" * 1000) == "語" * 40 + "… (960 more characters)"
+
+
+def test_the_corpus_of_the_report_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sample(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe(tmp_path / "recipe.toml")
+    corpus = Corpus.build(recipe, tmp_path / "corpus").folder
+    tokenizer = finished(tmp_path / "tokenizer", small("bpe", special=["roberta"]))
+    page = page_of([tokenizer, corpus])
+    assert "a sample of the corpus quickstart" in page and "web (the corpus quickstart)" in page

@@ -35,6 +35,14 @@ def test_there_is_no_run_elsewhere(tmp_path: Path) -> None:
         jprep.load_run(tmp_path)
 
 
+def test_the_runs_of_folds_are_named(tmp_path: Path) -> None:
+    fold = tmp_path / "fold-0"
+    small_run(tmp_path).rename(fold)
+    with pytest.raises(ConfigError, match="there are runs of 1 folds") as caught:
+        jprep.load_run(tmp_path)
+    assert str(fold) in caught.value.fix and jprep.load_run(fold).job.name == "small"
+
+
 def test_metrics_are_tables_by_step(tmp_path: Path) -> None:
     folder = small_run(tmp_path)
     record_event(folder, "start", 0)

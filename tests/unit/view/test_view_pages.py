@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from jprep.corpus.api import Corpus
+from jprep.errors import MachineError
 from jprep.view.document_page import web_address
 from jprep.view.tokens import TokenizerView
 from tests.unit.view.conftest import SCRIPT, document, write_corpus
@@ -175,3 +177,15 @@ def test_an_empty_corpus_has_pages(tmp_path: Path, open_client: Callable[..., Te
     for path in ("/", "/rejects", "/?q=a"):
         assert client.get(path).status_code == 200
     assert "There is nothing here" in client.get("/").text
+
+
+@pytest.mark.parametrize("library", ["duckdb", "jinja2"])
+def test_a_missing_library_names_the_extra(hostile: Path, monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    from jprep.html.page import environment
+    from jprep.view.server import Viewer
+
+    environment.cache_clear()
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MachineError) as error:
+        Viewer(hostile)
+    assert error.value.fix == "pip install 'jprep[view]'"

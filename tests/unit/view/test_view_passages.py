@@ -77,6 +77,12 @@ def test_lines_of_passages_are_all_lines(lines: list[tuple[str, bool]], data: st
         assert sum(not line.dropped for line in shown) == len(kept)
 
 
+def test_texts_that_are_cut_are_compared_up_to_there() -> None:
+    before, normalized = "ａ ａ\nｂ\nｃ ｃ", "aa\nb\ncc\nd"
+    found = changed_lines(before[:6], normalized[:6], "aa\nb\ncc\nd\ne", 0, 1)
+    assert found is not None and [line.dropped for line in found] == [False]
+
+
 def test_other_lines_cannot_be_compared() -> None:
     assert changed_lines("a\nb", "a\nb", "a\nc", 0, 2) is None
 

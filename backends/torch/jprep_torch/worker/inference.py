@@ -26,6 +26,8 @@ _LOADERS = {
 }
 """Suffix of a model's class → the class that loads it."""
 
+_CAUSAL = ("LMHeadModel", "ForCausalLM")
+
 _BATCH_TOKENS = 4096
 """Tokens that `score` computes together: with a vocabulary of 32,000 their logits have 0.5 GiB."""
 
@@ -72,6 +74,8 @@ def predict(model: Any, request: Request) -> Response:
         InputError: an id is out of range, or there are more ids than positions.
     """
     if isinstance(request, Score):
+        if not type(model).__name__.endswith(_CAUSAL):
+            raise InputError(f"a {type(model).__name__} does not score rows", fix="use a model for clm")
         check_score(model.config.to_dict(), request)
         with torch.inference_mode():
             return Response(scores=score(lambda ids: model(input_ids=ids.to(model.device)).logits, request))
