@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.pipeline.recipe import input_places
 from jprep.report.inputs import ReportInput, find_inputs
 from jprep.report.page import MAX_BYTES, render
 from jprep.report.registry import BUILDERS, section_builder
@@ -63,7 +64,7 @@ def build_report(
     if not finished:
         fix = "finish it with the command that began it, for example `jprep run`"
         raise ConfigError("nothing here is finished yet", where=inputs[0].label, fix=fix)
-    context = ReportContext(finished, [place for each in places for place in _places(Path(each))], options)
+    context = ReportContext(finished, input_places(places), options)
     sections = [
         section
         for kind in BUILDERS
@@ -71,12 +72,3 @@ def build_report(
         for section in section_builder(kind)(own, context)
     ]
     return Report(inputs, sections)
-
-
-def _places(path: Path) -> list[str]:
-    """Return a place of inputs, or those of a recipe's sources."""
-    if path.suffix != ".toml":
-        return [str(path)]
-    from jprep.pipeline.recipe import load_recipe
-
-    return [each for source in load_recipe(path).corpus.sources for each in source.paths]
