@@ -86,5 +86,6 @@ def test_inputs_can_be_those_of_a_recipe(corpus: Path, sample: Path, tmp_path: P
         paths = ["{dump}", "{crawl}"]
     """)
     with running(corpus, "--json", "--inputs", recipe) as process:
-        with urllib.request.urlopen(f"{started(process)}documents/0/0", timeout=PATIENCE) as page:
+        address = f"{started(process)}documents/0/0"
+        with urllib.request.urlopen(address, timeout=PATIENCE) as page:
             assert "The record as it stands in the input" in page.read().decode()

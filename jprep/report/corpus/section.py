@@ -123,6 +123,8 @@ def _totals(totals: dict[str, int]) -> dict[str, int | str]:
 
 
 def _size(count: int) -> str:
+    if count < 1000:
+        return f"{count} bytes"
     return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 
