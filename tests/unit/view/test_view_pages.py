@@ -135,6 +135,10 @@ def test_a_damaged_shard_is_reported(hostile: Path, tmp_path: Path, open_client:
     assert "this file is not what was written" in page.text and "jprep corpus verify" in page.text
     shard.unlink()
     assert "this file is missing" in client.get("/documents/0/1").text
+    shard.mkdir()  # a file that cannot be read
+    for path in ("/", "/?q=短い", "/?q=長"):
+        listed = client.get(path)
+        assert listed.status_code == 200 and "1 file is damaged or missing" in listed.text
 
 
 @pytest.mark.parametrize(
