@@ -172,6 +172,12 @@ def test_deleted_characters_are_named(tmp_path: Path) -> None:
     assert "deleted: U+9928" in page.text
 
 
+def test_corpora_of_the_same_name_have_different_titles(small: Path, tmp_path: Path) -> None:
+    shutil.copytree(small / "corpus", tmp_path / "other")
+    titles = [section.title for section in build_report([small / "corpus", tmp_path / "other"]).sections]
+    assert titles == [f"Corpus small ({folder.as_posix()})" for folder in (small / "corpus", tmp_path / "other")]
+
+
 def test_large_inputs_are_read_only_if_they_are_named(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "with --inputs" not in Page(build_report([small / "corpus"]).html()).text
     monkeypatch.setattr(pages, "_UNASKED_BYTES", 1)
