@@ -70,8 +70,6 @@ def histogram(
         if not log_y:
             axes.yaxis.get_major_locator().set_params(integer=True)
         _scale(axes, log_x, log_y)
-        if not log_y:
-            axes.yaxis.get_major_locator().set_params(integer=True)
         _draw_markers(axes, thresholds)
         _label(axes, x_label, y_label)
     return drawn[0]
