@@ -28,7 +28,8 @@ _FILE = click.Path(path_type=Path)
     multiple=True,
     metavar="PATH",
     type=click.Path(exists=True, path_type=Path),
-    help="Recipe, file or directory of a corpus's inputs, to show pages as they stand there.",
+    help="Recipe, file or directory of a corpus's inputs, to show pages as they stand there. "
+    "Always searched: `inputs` beside the corpus, `downloads`, and the files of the current directory.",
 )
 @click.option("--beside", multiple=True, metavar="DIR|NAME", help="Another tokenizer to show beside those of PATH.")
 @click.option("--text", "texts", multiple=True, type=_FILE, help="A text file for tokenizers to cut.")

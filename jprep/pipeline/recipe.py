@@ -81,6 +81,22 @@ def load_recipe(
     return recipe
 
 
+def input_places(places: Iterable[str | Path]) -> list[str]:
+    """Return places of inputs, with the paths of its sources instead of each recipe.
+
+    Args:
+        places: files, patterns, directories and recipes.
+
+    Raises:
+        ConfigError: a recipe is not valid.
+    """
+    found = list[str]()
+    for place in map(str, places):
+        sources = load_recipe(place).corpus.sources if place.endswith(".toml") else ()
+        found += [path for source in sources for path in source.paths] or [place]
+    return found
+
+
 def decode_recipe(
     raw: dict[str, Any], overrides: Iterable[str] | Mapping[str, Any] = (), *, where: str = "the recipe"
 ) -> Recipe:
