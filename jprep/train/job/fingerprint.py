@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from jprep.dataset.mix import has_same_rows
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
@@ -55,7 +56,7 @@ def extend_job(job: Job, before: Job, where: str) -> Job | None:
     """Return a job as the extension of one with fewer steps; None if they differ in anything else.
 
     Args:
-        job: the new job.
+        job: the new job. Its mixture may differ from that step on with which the existing run ends.
         before: the job of the existing run.
         where: the run directory, for errors.
 
@@ -65,11 +66,19 @@ def extend_job(job: Job, before: Job, where: str) -> Job | None:
     if job.steps <= before.steps or not job.made_from:
         return None
     as_before = msgspec.structs.replace(job.train, schedule=before.train.schedule)
-    if job_fingerprint(as_before, job.model, before.steps, job.made_from, job.computed) != before.fingerprint:
+    made_from = _made_from_before(job, before)
+    if job_fingerprint(as_before, job.model, before.steps, made_from, job.computed) != before.fingerprint:
         return None
     if not gives_same_rates(before.train.schedule, before.steps, job.train.schedule, job.steps):
         raise MismatchError(_difference(job, before), where=where, fix=_fix(job, before))
     return msgspec.structs.replace(job, earlier=[*before.earlier, before.fingerprint])
+
+
+def _made_from_before(job: Job, before: Job) -> dict[str, Any]:
+    """Return the job's inputs, with the earlier mixture if both give the earlier steps the same rows."""
+    if not (job.mix and before.mix and has_same_rows(job.mix, before.mix, before.steps)):
+        return job.made_from
+    return job.made_from | {"mix": before.made_from["mix"]}
 
 
 def _difference(job: Job, before: Job) -> str:
