@@ -177,7 +177,7 @@ class MixedOrder:
     def _samples(self, source: Integers, number: Integers) -> tuple[Integers, Integers]:
         epochs, positions = np.divmod(number, self._sizes[source])
         indices = np.empty_like(number)
-        for index in np.unique(source).tolist():
+        for index in np.bincount(source).nonzero()[0].tolist():
             own = source == index
             keys = key(self._seed, self._split, index, epochs[own], "mix")
             indices[own] = permuted(positions[own], int(self._sizes[index]), keys) + self._firsts[index]
