@@ -22,6 +22,8 @@ _LATER_KEYS: tuple[tuple[str, str, Any], ...] = (
 _LATER_TABLES = ("rtd",)
 """Tables that earlier versions did not have: jobs in which they have their default values keep their fingerprint."""
 
+_MIX_FIX = "give the run's first mixture as [[dataset.mix.stages]] with until_step = {}, or use another -o"
+
 _DEFAULTS = TrainConfig()
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
 
@@ -61,24 +63,24 @@ def extend_job(job: Job, before: Job, where: str) -> Job | None:
         where: the run directory, for errors.
 
     Raises:
-        MismatchError: the new schedule gives steps of the existing run other learning rates.
+        MismatchError: the new schedule or the new mixture gives steps of the existing run other learning rates or rows.
     """
     if job.steps <= before.steps or not job.made_from:
         return None
     as_before = msgspec.structs.replace(job.train, schedule=before.train.schedule)
-    made_from = _made_from_before(job, before)
+    made_from = job.made_from | ({"mix": before.made_from["mix"]} if job.mix and before.mix else {})
     if job_fingerprint(as_before, job.model, before.steps, made_from, job.computed) != before.fingerprint:
         return None
+    if job.mix and before.mix and not has_same_rows(job.mix, before.mix, before.steps):
+        raise MismatchError(_other_rows(job, before), where=where, fix=_MIX_FIX.format(before.steps))
     if not gives_same_rates(before.train.schedule, before.steps, job.train.schedule, job.steps):
         raise MismatchError(_difference(job, before), where=where, fix=_fix(job, before))
     return msgspec.structs.replace(job, earlier=[*before.earlier, before.fingerprint])
 
 
-def _made_from_before(job: Job, before: Job) -> dict[str, Any]:
-    """Return the job's inputs, with the earlier mixture if both give the earlier steps the same rows."""
-    if not (job.mix and before.mix and has_same_rows(job.mix, before.mix, before.steps)):
-        return job.made_from
-    return job.made_from | {"mix": before.made_from["mix"]}
+def _other_rows(job: Job, before: Job) -> str:
+    what = f"this run cannot be extended from {before.steps:,} to {job.steps:,} steps"
+    return f"{what}: dataset.mix has changed, so the steps already done would have had other rows"
 
 
 def _difference(job: Job, before: Job) -> str:

@@ -97,4 +97,7 @@ def test_rows_already_trained_on_cannot_be_mixed_otherwise(folder: Path) -> None
     for mix, steps in ((sooner, 40), (None, 40), (LATER, 20)):
         with pytest.raises(MismatchError, match=r"dataset\.mix"):
             open_run(run, job(folder, run, mix, steps), lambda what: None)
+    with pytest.raises(MismatchError, match="would have had other rows") as caught:
+        open_run(run, job(folder, run, sooner, 40), lambda what: None)
+    assert "[[dataset.mix.stages]] with until_step = 20" in caught.value.fix
     assert read_job(run).mix == MIX
