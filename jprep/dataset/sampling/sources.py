@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +50,10 @@ class SourceSamples(Protocol):
         """Return the first token and the number of tokens of some samples, each (rows,)."""
 
 
-def source_ranges(dataset: DatasetManifest, split: str) -> tuple[SourceRange, ...]:
-    """Return all sources of a dataset with their tokens in a split, in order; some may have none.
+def source_ranges(
+    dataset: DatasetManifest, split: str, unit: Literal["tokens", "documents"] = "tokens"
+) -> tuple[SourceRange, ...]:
+    """Return all sources of a dataset with their tokens or documents in a split, in order; some may have none.
 
     Raises:
         DamagedError: the manifest names a shard of no source, or the shards are not in the order of the sources.
@@ -62,7 +64,7 @@ def source_ranges(dataset: DatasetManifest, split: str) -> tuple[SourceRange, ..
         number = _source_number(part.path, names)
         if number < last:
             raise DamagedError("the shards are not in the order of the sources", where="dataset.json", fix=PACK_AGAIN)
-        found[number + 1 :] = [part.tokens[split][1]] * (len(names) - number)
+        found[number + 1 :] = [getattr(part, unit)[split][1]] * (len(names) - number)
         last = number
     return tuple(map(SourceRange, names, found[:-1], found[1:]))
 

@@ -30,6 +30,10 @@ SIZES = {"wiki": 40, "none": 0, "web": 23, "books": 7}
 """Number of documents of each source."""
 
 
+def about(name: str) -> dict[str, Any]:
+    return {"name": name, "licence": "CC0-1.0", "homepage": "", "files": []}
+
+
 def mixed_dataset(folder: Path, ids: int = VOCAB, **changes: Any) -> Path:
     """Write a dataset of sources with a number of ids; that of `wiki` came from two shards."""
     documents = [
@@ -43,7 +47,7 @@ def mixed_dataset(folder: Path, ids: int = VOCAB, **changes: Any) -> Path:
         ShardRange(f"documents/{name}.parquet", "", {"train": (a, b)}, {"train": (ends[a], ends[b])})
         for name, a, b in zip(names, edges[:-1], edges[1:], strict=True)
     ]
-    fields = {"parts": parts, "sources": [{"name": name} for name in SIZES]} | changes
+    fields = {"parts": parts, "sources": [about(name) for name in SIZES]} | changes
     return lay_out(folder, {"train": documents}, **fields)
 
 
@@ -249,7 +253,7 @@ def test_the_section_is_read() -> None:
 
 @pytest.mark.parametrize("sources", [["wiki"], ["wiki", "none", "book", "books"], ["none", "wiki", "web", "books"]])
 def test_shards_of_unknown_sources_are_damage(tmp_path: Path, sources: list[str]) -> None:
-    folder = mixed_dataset(tmp_path / "d", sources=[{"name": name} for name in sources])
+    folder = mixed_dataset(tmp_path / "d", sources=[about(name) for name in sources])
     with pytest.raises(DamagedError, match="belongs to no source"):
         open_split_data(folder, "train", by_source=True)
     assert open_split_data(folder, "train").sources == ()
