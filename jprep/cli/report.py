@@ -64,7 +64,8 @@ def report(
     if as_json:
         echo_json(made.figures())
         return
-    echo(f"{path}  {len(made.sections):,} sections, {size / 1e6:.1f} MB")
+    sections = "1 section" if len(made.sections) == 1 else f"{len(made.sections):,} sections"
+    echo(f"{path}  {sections}, {size / 1e6:.1f} MB")
     hint("open it in a browser; it loads nothing from the network")
 
 

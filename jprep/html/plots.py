@@ -66,6 +66,8 @@ def histogram(
     """
     with _figure(title, 1.9) as (axes, drawn):
         axes.stairs(counts, edges, fill=True, color=_series(0), alpha=0.85)
+        if not log_y:
+            axes.yaxis.get_major_locator().set_params(integer=True)
         _scale(axes, log_x, log_y)
         _draw_markers(axes, thresholds)
         _label(axes, x_label, y_label)
@@ -79,10 +81,11 @@ def bars(names: Sequence[str], values: Sequence[float], *, title: str, x_label: 
         axes.set_yticks(range(len(names)), [_name(name) for name in names])
         axes.invert_yaxis()
         for row, value in enumerate(values):
-            axes.annotate(f" {_number(value)}", (value, row), va="center", color=_MUTED, fontsize=9)
+            place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(_number(value), (value, row), color=_MUTED, fontsize=9, **place)
         axes.margins(x=0.15)
         _label(axes, x_label, "")
-        axes.grid(visible=False, axis="y")
+        axes.grid(visible=False)
     return drawn[0]
 
 

@@ -67,10 +67,9 @@ def compare(
     number of characters, and are judged by bits per character on held-out text that none of them has seen.
     Interrupt at any time and rerun to resume.
 
-    Example:
-
     \b
-    jprep compare plain.toml filtered.toml --budget 20min -o work/filters
+    Example:
+      jprep compare plain.toml filtered.toml --budget 20min -o work/filters
     """
     limit_blas_threads()
     from jprep.compare.options import CompareOptions, parse_budget
