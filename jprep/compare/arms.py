@@ -47,8 +47,8 @@ class RecipeArm(NamedTuple):
     def dataset(self) -> DatasetConfig:
         """How its dataset is packed: sources that it holds out stay out, but it needs no share for validation."""
         given = self.recipe.dataset or DatasetConfig()
-        held = {"validation": given.validation, "test": given.test}
-        return DatasetConfig(**{name: value if isinstance(value, list) else 0.0 for name, value in held.items()})
+        validation, test = (value if isinstance(value, list) else 0.0 for value in (given.validation, given.test))
+        return DatasetConfig(validation=validation, test=test)
 
 
 def load_arms(paths: Sequence[Path], overrides: Sequence[str]) -> list[RecipeArm]:
