@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from jprep.dataset.mix import MixConfig
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
 from jprep.train.job.config import ModelConfig
@@ -115,3 +116,9 @@ def test_check_reports_a_device_that_the_engine_cannot_use(
     monkeypatch.setattr(checks, "probe_output", lambda python, code: f"3.15 0.32 2.21 {found}")
     monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"])
     assert Keras().check(Options(device=device))[-1].level == level
+
+
+def test_records_are_not_mixed(run: Path) -> None:
+    job = msgspec.structs.replace(read_job(run), mix=MixConfig(weights={"a": 1}))
+    with pytest.raises(ConfigError, match="an order of their own"):
+        checks.check_options(job, Options(records=["x"]))

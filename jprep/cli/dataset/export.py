@@ -96,6 +96,8 @@ def export(
     from jprep.pipeline.remote.manifests import DATASET_EXPORT
 
     chosen = ExportOptions(**options, mix=_mix(recipe))  # type: ignore[arg-type]
+    if form != "megatron-blend":
+        refuse_unused("it is for --format megatron-blend", "recipe", "prefix")
     if not chosen.features:
         refuse_unused("without --features one process writes the files", "workers")
     with local_output(output, DATASET_EXPORT) as out:

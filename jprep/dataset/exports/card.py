@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from jprep.dataset.exports.base import EXPORT, DatasetExportManifest
 from jprep.dataset.manifest import DatasetManifest
 from jprep.io.atomic import write_atomic
@@ -62,7 +64,11 @@ def _lines(dataset: DatasetManifest, exported: DatasetExportManifest) -> Iterato
         yield from ("```python", *snippet.split("\n"), "```", "")
     shown = {split.name: f"{split.rows:,} rows, {split.tokens:,} tokens" for split in exported.splits}
     yield from table("Splits", shown)
-    yield from table("Options", exported.options)
+    options = exported.options.items()
+    shown = {
+        key: f"`{msgspec.json.encode(value).decode()}`" if isinstance(value, dict) else value for key, value in options
+    }
+    yield from table("Options", shown)
     yield from ("## The texts, and their licences", "", *source_list(dataset.sources))
     if not dataset.sources:
         yield "- their sources and licences are not known here"

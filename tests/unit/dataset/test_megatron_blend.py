@@ -113,6 +113,9 @@ def test_the_command_takes_the_mixture_of_a_recipe(dataset: Path, tmp_path: Path
     recipe.write_text('name = "a"\n[dataset.mix]\nweights = { wiki = 1, web = 2, books = 0 }\n')
     shown = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert shown.exit_code == 0 and lists(out) == [["1.0", FILES["wiki"]], ["2.0", FILES["web"]]]
+    assert '| mix | `{"weights":{"wiki":1.0,' in (out / "README.md").read_text()
+    other = CliRunner().invoke(cli, [*command[:4], "arrow", "-o", str(tmp_path / "b"), "--prefix", "x"])
+    assert other.exit_code == 2 and "it is for --format megatron-blend" in other.output
     recipe.write_text('name = "a"\n')
     refused = CliRunner().invoke(cli, command)
     assert "has no [dataset.mix]" in str(refused.exception) + refused.output
