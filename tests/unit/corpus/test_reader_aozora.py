@@ -8,8 +8,11 @@ import time
 import zipfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from jprep.corpus.api import Corpus
+from jprep.corpus.config import decode_recipe
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.readers.aozora.markup import describe, plain_text
 from jprep.corpus.readers.aozora.reader import AozoraReader
@@ -44,9 +47,9 @@ SAMPLE = f"""山道の話
 """
 TEXT = """一
 
-　昔むかし、山道で頤をもたげた。
+　昔むかし、山道で頣をもたげた。
 　caféとかへる〴〵。〓と枙だ。
-　《括弧》と〔注記〕は残る。""".replace("頤", b"\x8f\xfc\xb9".decode("euc_jis_2004"))
+　《括弧》と〔注記〕は残る。"""
 
 
 def read(path: Path, **options: object) -> list[Document | Reject]:
@@ -133,6 +136,28 @@ def test_markup(markup: str, text: str) -> None:
 
 def test_brackets_stay_where_the_legend_explains_other_marks_only() -> None:
     assert plain_text("《引用》", "［＃］：入力者注", Tally()) == "《引用》"
+
+
+def test_a_text_without_header_keeps_all_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    verse = "\n".join(f"第{number}行" for number in range(9))
+    path.write_bytes(as_file(f"{verse}\n\n終わり"))
+    assert [(item.title, item.text) for item in read(path) if isinstance(item, Document)] == [
+        ("", f"{verse}\n\n終わり")
+    ]
+
+
+def test_a_zip_goes_end_to_end_to_parquet(tmp_path: Path) -> None:
+    (tmp_path / "123_ruby_456.zip").write_bytes(zipped({"a.txt": as_file(SAMPLE)}))
+    source = {"name": "books", "reader": "aozora", "paths": [str(tmp_path / "*.zip")]}
+    recipe = decode_recipe(
+        {"name": "t", "corpus": {"sources": [source], "normalizers": [], "splitter": "none", "segmenter": "none"}}
+    )
+    Corpus.build(recipe, tmp_path / "corpus")
+    (file,) = (tmp_path / "corpus" / "documents").glob("*.parquet")
+    (row,) = pq.read_table(file).to_pylist()
+    assert (row["title"], row["text"]) == ("山道の話", TEXT.replace("\n\n", "\n"))
+    assert dict(map(dict.values, row["meta"]))["author"] == "川上某"
 
 
 def test_translators() -> None:

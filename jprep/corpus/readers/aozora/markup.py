@@ -10,6 +10,7 @@ from jprep.corpus.readers.aozora.characters import resolve_accents, resolve_gaij
 
 _RULE = re.compile(r"-{10,}[ \t]*")
 _LEGEND_LINES = 80
+_HEADER_LINES = 8  # more lines before the first blank one are text
 _COLOPHON = re.compile(r"底本[：:]")
 _RUBY = re.compile(r"《[^《》\n]*》")
 _RUBY_BASE = re.compile(r"[｜|]([^｜|《》\n]*)(?=《[^《》\n]*》)")
@@ -40,6 +41,8 @@ def divide(text: str) -> Parts:
     blank = next((at for at, line in enumerate(lines) if not line.strip()), len(lines))
     if blank == len(lines):
         return Parts([], "", text, "")
+    if blank > _HEADER_LINES:
+        blank = 0
     header, rest = [line.strip() for line in lines[:blank]], lines[blank:]
     legend, rest = _without_legend(rest)
     end = next((at for at, line in enumerate(rest) if _COLOPHON.match(line) and _begins_block(rest, at)), len(rest))
