@@ -28,7 +28,8 @@ _FILE = click.Path(path_type=Path)
     multiple=True,
     metavar="PATH",
     type=click.Path(exists=True, path_type=Path),
-    help="Recipe, file or directory of a corpus's inputs, to show pages as they stand there.",
+    help="Recipe, file or directory of a corpus's inputs, to show pages as they stand there. "
+    "Always searched: `inputs` beside the corpus, `downloads`, and the files of the current directory.",
 )
 @click.option("--beside", multiple=True, metavar="DIR|NAME", help="Another tokenizer to show beside those of PATH.")
 @click.option("--text", "texts", multiple=True, type=_FILE, help="A text file for tokenizers to cut.")
@@ -64,7 +65,8 @@ def report(
     if as_json:
         echo_json(made.figures())
         return
-    echo(f"{path}  {len(made.sections):,} sections, {size / 1e6:.1f} MB")
+    sections = "1 section" if len(made.sections) == 1 else f"{len(made.sections):,} sections"
+    echo(f"{path}  {sections}, {size / 1e6:.1f} MB")
     hint("open it in a browser; it loads nothing from the network")
 
 

@@ -27,8 +27,8 @@ _PORT = 8765
 )  # fmt: skip
 @click.option(
     "--inputs", multiple=True, metavar="PATH",
-    help="File, pattern or directory with inputs of the corpus, to show originals. "
-    "Always searched: `inputs` beside the corpus, and `downloads`.",
+    help="Recipe, file, pattern or directory of the corpus's inputs, to show originals. "
+    "Always searched: `inputs` beside the corpus, `downloads`, and the files of the current directory.",
 )  # fmt: skip
 @AS_JSON
 def view(
@@ -42,13 +42,14 @@ def view(
     Example:
       jprep view work/jawiki/corpus
     """
+    from jprep.pipeline.recipe import input_places
     from jprep.view.server import Viewer, import_uvicorn, listen, serve
     from jprep.view.tokens import TokenizerView, find_tokenizer, open_tokenizer
 
     import_uvicorn()
     beside = find_tokenizer(corpus) if tokenizer is None else None
     shown = open_tokenizer(tokenizer) if tokenizer else (TokenizerView(beside) if beside else None)
-    viewer = Viewer(corpus, shown, inputs)
+    viewer = Viewer(corpus, shown, tuple(input_places(inputs)))
     listener = listen(port)
 
     def ready(address: str) -> None:

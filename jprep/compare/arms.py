@@ -47,8 +47,8 @@ class RecipeArm(NamedTuple):
     def dataset(self) -> DatasetConfig:
         """How its dataset is packed: sources that it holds out stay out, but it needs no share for validation."""
         given = self.recipe.dataset or DatasetConfig()
-        held = {"validation": given.validation, "test": given.test}
-        return DatasetConfig(**{name: value if isinstance(value, list) else 0.0 for name, value in held.items()})
+        validation, test = (value if isinstance(value, list) else 0.0 for value in (given.validation, given.test))
+        return DatasetConfig(validation=validation, test=test)
 
 
 def load_arms(paths: Sequence[Path], overrides: Sequence[str]) -> list[RecipeArm]:
@@ -62,7 +62,9 @@ def load_arms(paths: Sequence[Path], overrides: Sequence[str]) -> list[RecipeArm
         ConfigError: there are fewer than two or more than 26, a recipe is wrong, or one has no sources.
     """
     if not 2 <= len(paths) <= len(ascii_uppercase):
-        raise ConfigError(f"expected 2 to {len(ascii_uppercase)} recipes, got {len(paths)}", fix="A.toml B.toml")
+        raise ConfigError(
+            f"expected 2 to {len(ascii_uppercase)} recipes, got {len(paths)}", fix="jprep compare A.toml B.toml"
+        )
     arms = [
         RecipeArm(name, path, load_recipe(path, overrides)) for name, path in zip(ascii_uppercase, paths, strict=False)
     ]

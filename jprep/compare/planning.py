@@ -123,10 +123,21 @@ def choose_plan(
     each = _MARGIN * seconds / (seeds * len(arms)) - calibration.overhead
     sizes = [find_size(options.size)] if options.size else list(SIZES.values())
     found = [(size, _characters(size, arms, calibration.rate, each)) for size in sizes]
-    size, characters = next(
-        ((size, number) for size, number in reversed(found) if _is_trained(size, number, arms)), found[0]
-    )
-    return _plan(options, size, options.characters or characters, seeds)
+    density = min(arm.tokens_per_character for arm in arms)
+    size, characters = _largest(found, options.characters, density)
+    return _plan(options, size, round(characters), seeds)
+
+
+def expected_seconds(plan: ComparisonPlan, arms: Sequence[ArmData], calibration: Calibration) -> float:
+    """Return how long the models of a plan take.
+
+    Args:
+        plan: the plan.
+        arms: arms with different data.
+        calibration: measured times.
+    """
+    work = [flops_per_character(plan.size, arm.manifest.vocab_size, arm.tokens_per_character) for arm in arms]
+    return len(plan.seeds) * (sum(work) * plan.characters / calibration.rate + len(arms) * calibration.overhead)
 
 
 def _plan(options: CompareOptions, size: ModelSize, characters: int, seeds: int) -> ComparisonPlan:
@@ -157,10 +168,21 @@ def _characters(size: ModelSize, arms: Sequence[ArmData], rate: float, seconds: 
     return _two_digits(max(possible, least))
 
 
-def _is_trained(size: ModelSize, characters: int, arms: Sequence[ArmData]) -> bool:
-    """Return whether a model sees enough text for its size."""
-    tokens = characters * min(arm.tokens_per_character for arm in arms)
-    return tokens >= _TOKENS_PER_PARAMETER * size.parameters
+def _largest(
+    found: Sequence[tuple[ModelSize, float]], wanted: int, tokens_per_character: float
+) -> tuple[ModelSize, float]:
+    """Return the largest size whose models see enough text for it, or else the smallest; with the characters.
+
+    Args:
+        found: sizes, the smallest first, with the characters that their models can see in the time.
+        wanted: characters that the user wants; 0 for as many as possible.
+        tokens_per_character: of the arm with the fewest.
+    """
+    if wanted:
+        fits = [size for size, characters in found if characters >= wanted]
+        found = [(size, wanted) for size in fits or [found[0][0]]]
+    enough = [each for each in found if each[1] * tokens_per_character >= _TOKENS_PER_PARAMETER * each[0].parameters]
+    return enough[-1] if enough else found[0]
 
 
 def _two_digits(number: float) -> int:
@@ -179,8 +201,5 @@ def guess_plan(options: CompareOptions, arms: int) -> ComparisonPlan:
     work = _MARGIN * 0.7 * options.budget.seconds * guess_rate(options.budget.device) / (seeds * arms)
     sizes = [find_size(options.size)] if options.size else list(SIZES.values())
     found = [(size, work / flops_per_character(size, 8000, _GUESSED_TOKENS)) for size in sizes]
-    fits = [
-        (size, number) for size, number in found if number * _GUESSED_TOKENS >= _TOKENS_PER_PARAMETER * size.parameters
-    ]
-    size, number = fits[-1] if fits else found[0]
+    size, number = _largest(found, options.characters, _GUESSED_TOKENS)
     return _plan(options, size, options.characters or _two_digits(number), seeds)

@@ -20,7 +20,7 @@ class ModelSize(msgspec.Struct, frozen=True, kw_only=True):
     """A model of the table of sizes.
 
     Attributes:
-        name: its name, which states its parameters: `1m`.
+        name: its name, which states its parameters without embeddings: `0.8m`.
         width: the size of the hidden states.
         layers: the number of layers.
         heads: the number of attention heads.
@@ -46,7 +46,7 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What was planned from the budget.
 
     Attributes:
-        budget: as given: `20min`; "" without one.
+        budget: as given: `20min`.
         backend: the backend.
         device: `cpu` or `gpu`.
         size: the models' size.

@@ -22,6 +22,7 @@ from jprep.compare.models.sizes import find_size
 from jprep.compare.models.training import (
     ModelScores,
     Trained,
+    check_backend,
     open_client,
     read_scores,
     steps_of,
@@ -34,6 +35,7 @@ from jprep.compare.planning import (
     Calibration,
     StoredPlan,
     choose_plan,
+    expected_seconds,
     flops_per_character,
     needs_calibration,
     read_plan,
@@ -108,6 +110,7 @@ def compare(
     Raises:
         ConfigError: a recipe or an option is wrong, or the backend cannot score texts.
         MismatchError: the output directory has another comparison, or an input has changed.
+        MachineError: the backend is not installed, or finds no GPU.
         Interrupted: the user stopped it.
         JprepError: a step failed.
     """
@@ -121,6 +124,7 @@ def compare(
             found = read_comparison(folder)
             out.verify(made_from, found.made_from, found.files, "compare again with --restart")
             return found
+        check_backend(options.backend, options.budget.device)
         _resume(out, made_from)
         tasks = load_tasks(options.tasks)
         result = _Comparing(arms, tasks, made_from, out, options, reporter or CompareReporter()).run()
@@ -193,7 +197,8 @@ def load_tasks(paths: Sequence[Path]) -> list[Task]:
 def _hashes(paths: Sequence[Path]) -> list[dict[str, str]]:
     for path in paths:
         if not path.is_file():
-            raise ConfigError("there is no such file", where=str(path), fix="check the path")
+            what = "expected a file, got a directory" if path.is_dir() else "there is no such file"
+            raise ConfigError(what, where=str(path), fix="check the path")
     return [{"name": path.name, "sha256": file_sha256(path)} for path in paths]
 
 
@@ -233,6 +238,7 @@ class _Comparing:
         encoded = {number: encode_items(texts, ready.data[number].load_tokenizer()) for number in ready.distinct}
         plan = decided.plan if decided else None
         if plan is None:
+            self._forget_scores()
             plan = self._plan(ready, encoded)
             write_plan(stored, StoredPlan(share=ready.share, plan=plan))
         self._reporter.planned(plan, ready)
@@ -245,11 +251,21 @@ class _Comparing:
         with self._reporter.executor(self._options.workers) as (executor, progress):
             return prepare(self._arms, self._out.path, self._options, share, executor, progress, self._reporter.stage)
 
+    def _forget_scores(self) -> None:
+        """Delete scores whose plan is lost, as its file is damaged: a new one may have models of another size."""
+        if needs_calibration(self._options):
+            for path in self._out.path.glob("scores/*.json"):
+                path.unlink()
+
     def _plan(self, ready: Preparation, encoded: dict[int, EncodedItems]) -> ComparisonPlan:
         arms = [ready.data[number] for number in ready.distinct]
         calibration = self._calibrate(ready, encoded[0]) if needs_calibration(self._options) else None
         left = self._options.budget.seconds - (time.monotonic() - self._begun)
-        return choose_plan(self._options, arms, calibration, left)
+        plan = choose_plan(self._options, arms, calibration, left)
+        if calibration and (expected := expected_seconds(plan, arms, calibration)) > left:
+            times = f"about {expected / 60:.1f} min, but {max(0.0, left) / 60:.1f} min of the budget are left"
+            self._reporter.note(f"note: training and scoring will take {times}")
+        return plan
 
     def _calibrate(self, ready: Preparation, texts: EncodedItems) -> Calibration:
         """Measure a short training and the scoring after it."""
@@ -262,12 +278,12 @@ class _Comparing:
         trained = train_model(data, plan, _CALIBRATION_STEPS, 1, folder, self._reporter.train)
         inputs = _Inputs(texts, encode_tasks(self._tasks, data.load_tokenizer(), size.length))
         self._answer(trained, inputs, plan)
-        step = trained.seconds_per_step()
+        step = trained.seconds_per_step() or trained.seconds / _CALIBRATION_STEPS
         overhead = time.monotonic() - begun - _CALIBRATION_STEPS * step
         characters = size.rows * size.length / data.tokens_per_character
         work = flops_per_character(size, data.manifest.vocab_size, data.tokens_per_character) * characters
         remove_tree(folder)
-        return Calibration(rate=work / max(step, 1e-6), overhead=max(overhead, 0.0))
+        return Calibration(rate=work / step, overhead=max(overhead, 0.0))
 
     def _outcomes(
         self, plan: ComparisonPlan, ready: Preparation, encoded: dict[int, EncodedItems], left_out: LeftOut
@@ -278,6 +294,8 @@ class _Comparing:
             number: _Inputs(texts, encode_tasks(self._tasks, ready.data[number].load_tokenizer(), length))
             for number, texts in encoded.items()
         }
+        for number, each in inputs.items():
+            self._note_tasks(self._arms[number].name, each.tasks)
         found: dict[int, list[ModelScores]] = {number: [] for number in ready.distinct}
         for seed in plan.seeds:
             for number in ready.distinct:
@@ -286,6 +304,15 @@ class _Comparing:
                 bits = bits_per_character(scores.bits, encoded[number].restoring, ready.held_out, left_out.scored)
                 self._reporter.scored(self._arms[number].name, seed, bits)
         return {number: ArmOutcome(scores, encoded[number]) for number, scores in found.items()}
+
+    def _note_tasks(self, arm: str, tasks: Sequence[EncodedTask]) -> None:
+        """Say which items are not judged as they stand in their file."""
+        for task, rows in tasks:
+            if rows.shortened:
+                what = f"{rows.shortened:,} of {len(task.items):,} items are longer than the model's rows"
+                self._reporter.note(f"note: {task.name}, {arm}: {what}, and lose their beginning")
+            if task.repeated and arm == self._arms[0].name:
+                self._reporter.note(f"note: {task.name}: repeated items left out: {task.repeated:,}")
 
     def _model(self, plan: ComparisonPlan, data: ArmData, inputs: _Inputs, number: int, seed: int) -> ModelScores:
         """Return the scores of one model, from an earlier call if there are some."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.config import parse_config
+from jprep.dataset.mix import MixConfig, check_mix
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, DamagedError
@@ -41,10 +42,13 @@ class DatasetConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             names of the corpus's sources that the split consists of, in whole. `tokenizer train` leaves out sources
             that are named here.
         test: the same for the test split, which no training reads; 0 makes none.
+        mix: how the sources are mixed in training; without it, each epoch has every row once. The packed files do not
+            depend on it.
     """
 
     validation: float | list[str] = 0.005
     test: float | list[str] = 0.0
+    mix: MixConfig | None = None
 
     @property
     def held_out(self) -> list[str]:
@@ -162,6 +166,8 @@ def check_dataset_config(config: DatasetConfig, where: str) -> None:
     if repeated := [name for name in config.held_out if config.held_out.count(name) > 1]:
         what = f"the source {repeated[0]!r} is named twice in dataset.validation and dataset.test"
         raise ConfigError(what, where=where, fix="name it once")
+    if config.mix:
+        check_mix(config.mix, where)
 
 
 def held_out_sources(held_out: HeldOut) -> list[str]:

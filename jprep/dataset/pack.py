@@ -24,6 +24,7 @@ from jprep.dataset.manifest import (
     Split,
     read_dataset,
 )
+from jprep.dataset.mix import check_known
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
 from jprep.dataset.preprocessing.merge import MergeStage
@@ -133,12 +134,16 @@ class PackPlan:
             "corpus": {"fingerprint": manifest.fingerprint, "files": shards},
             "tokenizer": {"fingerprint": tokenizer.card.fingerprint, "files": _model_files(tokenizer)},
             "segmenter": manifest.segmenter,
-            "config": {
-                key: value for key, value in msgspec.structs.asdict(self.config).items() if key != "test" or value
-            },
+            "config": _fingerprinted(self.config),
             "libraries": {name: version(name) for name in _LIBRARIES},
         }
         return fields | ({"split_by_text": self.splitting.by_text} if self.splitting.by_text else {})
+
+
+def _fingerprinted(config: DatasetConfig) -> dict[str, Any]:
+    """Return the values that the packed files depend on: not the mixture, which is part of the sampler."""
+    fields = msgspec.structs.asdict(config)
+    return {key: value for key, value in fields.items() if key != "mix" and (key != "test" or value)}
 
 
 def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
@@ -187,6 +192,8 @@ def _check_sources(corpus: Corpus, config: DatasetConfig) -> None:
     if unknown := [name for name in config.held_out if name not in known]:
         fix = f"its sources: {', '.join(known)}"
         raise ConfigError(f"this corpus has no source {unknown[0]!r}", where="[dataset]", fix=fix)
+    if config.mix:
+        check_known(config.mix, known, "[dataset.mix]", optional=config.held_out)
 
 
 def _check_not_empty(corpus: Corpus, splitting: SplitAssignment, splits: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,6 +67,8 @@ def histogram(
     """
     with _figure(title, 1.9) as (axes, drawn):
         axes.stairs(counts, edges, fill=True, color=_series(0), alpha=0.85)
+        if not log_y:
+            axes.yaxis.get_major_locator().set_params(integer=True)
         _scale(axes, log_x, log_y)
         _draw_markers(axes, thresholds)
         _label(axes, x_label, y_label)
@@ -79,10 +82,11 @@ def bars(names: Sequence[str], values: Sequence[float], *, title: str, x_label: 
         axes.set_yticks(range(len(names)), [_name(name) for name in names])
         axes.invert_yaxis()
         for row, value in enumerate(values):
-            axes.annotate(f" {_number(value)}", (value, row), va="center", color=_MUTED, fontsize=9)
+            place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            axes.annotate(_number(value), (value, row), color=_MUTED, fontsize=9, **place)
         axes.margins(x=0.15)
         _label(axes, x_label, "")
-        axes.grid(visible=False, axis="y")
+        axes.grid(visible=False)
     return drawn[0]
 
 
@@ -114,9 +118,9 @@ def lines(
     with _figure(title, 2.3) as (axes, drawn):
         for number, (name, (across, up)) in enumerate(series.items()):
             style = {"marker": "o", "markersize": 3} if points or len(across) == 1 else {}
-            axes.plot(across, up, color=_series(number), linewidth=1.5, label=_name(name), **style)
+            axes.plot(across, up, color=_series(number), linewidth=1.5, label=_curve_name(name), **style)
         for name, (across, up) in dots.items():
-            axes.plot(across, up, "D", color=_TEXT, markersize=3.5, label=_name(name))
+            axes.plot(across, up, "D", color=_TEXT, markersize=3.5, label=_curve_name(name))
         _scale(axes, log_x, log_y)
         _draw_markers(axes, markers)
         _label(axes, x_label, y_label)
@@ -152,7 +156,15 @@ def _series(number: int) -> str:
 
 
 def _name(text: str) -> str:
-    return visible(text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…").replace("\n", " ")
+    """Return a name of bounded length; its end is kept, since names of runs often differ only there."""
+    shown = text if len(text) <= _LABEL else f"{text[: _LABEL // 2 - 1]}…{text[-_LABEL // 2 :]}"
+    return visible(shown).replace("\n", " ")
+
+
+def _curve_name(text: str) -> str:
+    """Return a name for a legend; matplotlib would leave out one that begins with an underscore."""
+    name = _name(text)
+    return f"\u2060{name}" if name.startswith("_") else name
 
 
 def _scale(axes: Any, log_x: bool, log_y: bool) -> None:
@@ -180,7 +192,15 @@ def _draw_markers(axes: Any, markers: Sequence[Marker]) -> None:
 
 def _format_numbers(axis: Any) -> None:
     axis.set_major_formatter(lambda value, _: _short(value))
-    axis.set_minor_formatter(lambda *_: "")
+    axis.set_minor_formatter(lambda value, _: _short(value) if _needs_minor_labels(axis, value) else "")
+
+
+def _needs_minor_labels(axis: Any, value: float) -> bool:
+    """Return whether to label a tick between powers of ten: where at most one of them is on the axis, 2 and 5 are."""
+    low, high = axis.get_view_interval()
+    if axis.get_scale() != "log" or math.floor(math.log10(high)) - math.ceil(math.log10(low)) >= 1:
+        return False
+    return f"{value:.0e}"[0] in "25"
 
 
 def _number(value: float) -> str:

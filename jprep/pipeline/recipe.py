@@ -16,6 +16,7 @@ from jprep.config import apply_overrides, merge_tables, parse_config
 from jprep.corpus import config as corpus_config
 from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name
 from jprep.dataset.manifest import DatasetConfig, check_dataset_config
+from jprep.dataset.mix import check_known
 from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
@@ -81,6 +82,22 @@ def load_recipe(
     return recipe
 
 
+def input_places(places: Iterable[str | Path]) -> list[str]:
+    """Return places of inputs, with the paths of its sources instead of each recipe.
+
+    Args:
+        places: files, patterns, directories and recipes.
+
+    Raises:
+        ConfigError: a recipe is not valid.
+    """
+    found = list[str]()
+    for place in map(str, places):
+        sources = load_recipe(place).corpus.sources if place.endswith(".toml") else ()
+        found += [path for source in sources for path in source.paths] or [place]
+    return found
+
+
 def decode_recipe(
     raw: dict[str, Any], overrides: Iterable[str] | Mapping[str, Any] = (), *, where: str = "the recipe"
 ) -> Recipe:
@@ -125,6 +142,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     tokenizer, train = recipe.tokenizer or TokenizerConfig(), recipe.train
     check_tokenizer_config(tokenizer, f"{where}, [tokenizer]")
     check_dataset_config(recipe.dataset or DatasetConfig(), f"{where}, [dataset]")
+    _check_mixed_sources(recipe, where)
     for kind, ref in _steps(recipe.corpus, tokenizer):
         _check_step(kind, ref, where)
     if train:
@@ -171,6 +189,12 @@ def _resolve_paths(raw: Any, folder: Path) -> Any:
         return [_resolve_paths(value, folder) for value in raw]
     relative = isinstance(raw, str) and raw.startswith(RECIPE_DIRECTORY)
     return (folder / raw.removeprefix(RECIPE_DIRECTORY)).as_posix() if relative else raw
+
+
+def _check_mixed_sources(recipe: Recipe, where: str) -> None:
+    dataset, sources = recipe.dataset or DatasetConfig(), [source.name for source in recipe.corpus.sources]
+    if dataset.mix and sources:
+        check_known(dataset.mix, sources, f"{where}, [dataset.mix]", optional=dataset.held_out)
 
 
 def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[str, StepRef]]:

@@ -364,7 +364,8 @@ def _train(plan: RunPlan, reporter: RunReporter) -> int:
             reporter.folds_trained(plan.run)
         return code
     dataset = plan.paths.dataset if "dataset" in plan.steps else None
-    prepared = prepare_run(recipe.train, recipe.name, plan.backend, plan.run, tokenizer, dataset)
+    mix = recipe.dataset.mix if recipe.dataset else None
+    prepared = prepare_run(recipe.train, recipe.name, plan.backend, plan.run, tokenizer, dataset, mix=mix)
     code = reporter.train(prepared)
     if not code:
         reporter.trained(prepared)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.report.inputs import ReportInput, find_inputs
+from jprep.pipeline.recipe import input_places
+from jprep.report.inputs import InputKind, ReportInput, find_inputs
 from jprep.report.page import MAX_BYTES, render
 from jprep.report.registry import BUILDERS, section_builder
 from jprep.report.section import NO_OPTIONS, ReportContext, ReportOptions, Section
@@ -54,7 +55,7 @@ def build_report(
         places: recipes, files and directories that say where the inputs of corpora are; a corpus does not record it.
 
     Raises:
-        ConfigError: a path holds nothing to report on, or something unfinished.
+        ConfigError: a path holds nothing to report on, or something unfinished; or an option has no effect.
         DamagedError: a file of an output is missing or damaged; the error names it.
         MachineError: a library of the extra `report` is not installed.
     """
@@ -63,7 +64,8 @@ def build_report(
     if not finished:
         fix = "finish it with the command that began it, for example `jprep run`"
         raise ConfigError("nothing here is finished yet", where=inputs[0].label, fix=fix)
-    context = ReportContext(finished, [place for each in places for place in _places(Path(each))], options)
+    context = ReportContext(finished, input_places(places), options)
+    _refuse_unused(context)
     sections = [
         section
         for kind in BUILDERS
@@ -73,10 +75,16 @@ def build_report(
     return Report(inputs, sections)
 
 
-def _places(path: Path) -> list[str]:
-    """Return a place of inputs, or those of a recipe's sources."""
-    if path.suffix != ".toml":
-        return [str(path)]
-    from jprep.pipeline.recipe import load_recipe
-
-    return [each for source in load_recipe(path).corpus.sources for each in source.paths]
+def _refuse_unused(context: ReportContext) -> None:
+    """Refuse options about kinds of outputs that the report does not have."""
+    options = context.options
+    uses: tuple[tuple[str, Sequence[object], tuple[InputKind, ...]], ...] = (
+        ("--inputs", context.places, ("corpus",)),
+        ("--beside", options.beside, ("tokenizer",)),
+        ("--text", options.texts, ("tokenizer",)),
+        ("--samples", options.prompts, ("run", "folds")),
+    )
+    for option, values, kinds in uses:
+        if values and not any(map(context.of_kind, kinds)):
+            what = f"{option} has no effect: there is no {kinds[0]} among the paths"
+            raise ConfigError(what, fix=f"leave it out, or add the directory of a {kinds[0]}")

@@ -60,14 +60,17 @@ class ReportInput(msgspec.Struct, frozen=True):
 def find_inputs(paths: Iterable[Path]) -> list[ReportInput]:
     """Return the outputs that some paths hold, in the order of the paths and, below each, of the steps.
 
-    An unfinished output is an error where its own path is given; in a work directory it is returned as unfinished.
+    An output that is given several times is returned once. An unfinished one is an error where its own path is given;
+    in a work directory it is returned as unfinished.
 
     Raises:
         ConfigError: a path does not exist, holds nothing to report on, or holds an unfinished output.
         MachineError: a directory cannot be read.
     """
-    found = [each for path in paths for each in _find(path)]
-    return list(dict.fromkeys(found))
+    found: dict[tuple[InputKind, Path], ReportInput] = {}
+    for each in (each for path in paths for each in _find(path)):
+        found.setdefault((each.kind, each.path.resolve()), each)
+    return list(found.values())
 
 
 def _find(path: Path) -> list[ReportInput]:

@@ -141,10 +141,21 @@ class DocumentPage:
             "row": row,
             "back": list_address(kind, outer),
             "link": _Link(f"/{kind}/{part}/{row}", outer, own),
-            "previous": f"/{kind}/{part}/{row - 1}" if row else "",
-            "next": f"/{kind}/{part}/{row + 1}" if row + 1 < file.rows else "",
+            "previous": self._beside(kind, part, row - 1, outer),
+            "next": self._beside(kind, part, row + 1, outer),
         }
         return rows[0], place
+
+    def _beside(self, kind: Kind, part: int, row: int, outer: str) -> str:
+        """Return the address of a row, which can be that before the first or behind the last of a file; "" for none."""
+        parts = self._files.parts[kind]
+        while row < 0 or row >= parts[part].rows:
+            step = -1 if row < 0 else 1
+            if not 0 <= part + step < len(parts):
+                return ""
+            part += step
+            row = parts[part].rows - 1 if step < 0 else 0
+        return f"/{kind}/{part}/{row}" + (f"?{outer}" if outer else "")
 
     def _way(self, place: Mapping[str, Any], identity: str, parameters: Mapping[str, str], end: int) -> Way | None:
         """Return the way of a document from its input; None if it is not read unasked."""

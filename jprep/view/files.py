@@ -105,7 +105,8 @@ class CorpusFiles:
 
         Raises:
             DamagedError: the file is missing or damaged.
-            JprepError: it cannot be read.
+            MachineError: it cannot be read.
+            JprepError: it cannot be searched.
         """
         if self._closed:
             raise JprepError("the server is ending")
@@ -122,12 +123,12 @@ class CorpusFiles:
             raise JprepError(f"cannot search a file: {what}", where=str(path), fix=REBUILD) from error
 
     def extra_columns(self) -> Columns:
-        """Return the columns of documents that are not those of `Document`; none if the first file is damaged."""
+        """Return the columns of documents that are not those of `Document`; none if the first file is unusable."""
         if not self.parts["documents"]:
             return Columns([], [])
         try:
             path = self._verified(self.parts["documents"][0])
-        except DamagedError:
+        except (DamagedError, MachineError):
             return Columns([], [])
         with self._connection.cursor() as cursor:
             cursor.execute(

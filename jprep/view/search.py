@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from jprep.errors import DamagedError
+from jprep.errors import DamagedError, MachineError
 from jprep.view.files import CorpusFiles, quoted
 from jprep.view.query import CHARACTERS, Query
 
@@ -102,7 +102,7 @@ class Search:
         values = [*self._condition.values, first, missing]
         try:
             found = self._files.select(self._query.kind, part, "file_row_number", where, values)
-        except DamagedError:
+        except (DamagedError, MachineError):
             self._damaged.append(self._files.part(self._query.kind, part).path)
             found = []
         self._rows.extend(row["file_row_number"] for row in found)
@@ -195,7 +195,7 @@ def read_hits(files: CorpusFiles, query: Query, positions: list[Position]) -> It
         rows = [position.row for position in group]
         try:
             yield from _read_part(files, query, part, rows)
-        except DamagedError:
+        except (DamagedError, MachineError):
             continue
 
 

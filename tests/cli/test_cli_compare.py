@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
+
 from tests.conftest import Run
 from tests.fakes.compared_models import write_recipe, write_texts
 
@@ -37,3 +39,16 @@ def test_a_directory_with_other_content_is_not_touched(tmp_path: Path, jprep: Ru
     own.write_text("mine")
     assert "mine.txt" in jprep("compare", *recipes(tmp_path), "-o", own.parent, code=2).stderr
     assert own.read_text() == "mine"
+
+
+def test_tasks_are_shown_with_their_chance_and_what_was_left_out() -> None:
+    from jprep.cli.pipeline.compare import _describe_task
+    from jprep.compare.result import TaskResult
+
+    task = TaskResult(
+        name="quiz", metric="accuracy", lower_is_better=False, chance=0.2, items=1, left_out=3,
+        scores=[[0.25, 0.75], [1.0, 1.0]], correct=[], weights=[1.0],
+    )  # fmt: skip
+    shown = _describe_task(task, ["A", "B"])
+    assert shown == "quiz: 1 item, 3 left out; accuracy A 0.500, B 1.000 (chance 0.200)"
+    assert _describe_task(msgspec.structs.replace(task, items=0), ["A", "B"]) == "quiz: 0 items, 3 left out"

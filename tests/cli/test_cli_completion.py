@@ -43,6 +43,8 @@ def test_installing_twice_changes_nothing_and_removing_restores(shell: str, tmp_
     startup.chmod(0o600)
     first = jprep("completion", "install", shell, env=home(tmp_path)).stdout
     assert "wrote " in first and f"{shell}: installed" in first and "source " in first
+    if shell != "fish":
+        startup.write_bytes(startup.read_bytes() + b"alias la='ls -a'\n")  # the block stays where it is
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     again = jprep("completion", "install", shell, env=home(tmp_path)).stdout
     assert "nothing to do" in again
@@ -51,7 +53,8 @@ def test_installing_twice_changes_nothing_and_removing_restores(shell: str, tmp_
     assert stat.S_IMODE(startup.stat().st_mode) == 0o600
     jprep("completion", "remove", env=home(tmp_path))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [startup]
-    assert startup.read_bytes() == b"alias ll='ls -l' # \xff\n"
+    added = b"" if shell == "fish" else b"alias la='ls -a'\n"
+    assert startup.read_bytes() == b"alias ll='ls -l' # \xff\n" + added
     assert "nothing is installed" in jprep("completion", "remove", env=home(tmp_path)).stdout
 
 

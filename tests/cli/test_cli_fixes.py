@@ -55,6 +55,15 @@ def test_a_reader_s_option_in_a_recipe(tmp_path: Path) -> None:
     build(tmp_path, f"{COMMAND} corpus build r.toml -o c --restart")
 
 
+def test_a_fix_that_names_no_value_is_printed_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"body": "文"}\n', encoding="utf-8")
+    (tmp_path / "r.toml").write_text(
+        'name = "r"\n[[corpus.sources]]\nname = "a"\nreader = "jsonl"\npaths = ["rows.jsonl"]\n'
+    )
+    said = build(tmp_path, f"{COMMAND} corpus build r.toml -o c", code=2)
+    assert "no object has the field 'text'" in said and "available: body" in said
+
+
 def test_other_work_is_replaced_by_the_printed_command(tmp_path: Path, jprep: Run) -> None:
     samples.write_sample(tmp_path)
     first = ("corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", "c")

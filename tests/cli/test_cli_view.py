@@ -73,3 +73,19 @@ def test_no_corpus_and_no_tokenizer_are_errors(corpus: Path, tmp_path: Path, jpr
 
 def test_help_has_an_example(jprep: Run) -> None:
     assert "jprep view work/jawiki/corpus" in jprep("view", "--help").stdout
+
+
+def test_inputs_can_be_those_of_a_recipe(corpus: Path, sample: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    dump, crawl = (sample / name for name in ("sample-pages-articles-multistream.xml.bz2", "cc100.txt"))
+    recipe.write_text(f"""
+        name = "sample"
+        [[corpus.sources]]
+        name = "sample"
+        reader = "wikipedia"
+        paths = ["{dump}", "{crawl}"]
+    """)
+    with running(corpus, "--json", "--inputs", recipe) as process:
+        address = f"{started(process)}documents/0/0"
+        with urllib.request.urlopen(address, timeout=PATIENCE) as page:
+            assert "The record as it stands in the input" in page.read().decode()

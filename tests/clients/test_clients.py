@@ -23,9 +23,14 @@ from tokenizers import Tokenizer as Exported
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.processing import describe_step
 from jprep.corpus.store import read_manifest
+from jprep.dataset.exports import export_dataset
+from jprep.dataset.exports.base import ExportOptions
+from jprep.dataset.indexed.split import IndexedSplit
+from jprep.dataset.mix import MixConfig
 from jprep.tokenizer.tokenizer import Tokenizer
 from tests.conftest import ROOT, SHARED, Run
 from tests.fakes.small_dataset import SPLITS, flat, lay_out
+from tests.unit.dataset.test_mixtures import mixed_dataset
 from tests.unit.tokenizer.test_export_normalizers import DENSE
 from tests.unit.tokenizer.vocabularies import finished, small
 
@@ -129,6 +134,33 @@ def test_megatron_reads_a_dataset(tmp_path: Path) -> None:
     for split, documents in SPLITS.items():
         read = output(python, "-W", "ignore", "-c", MEGATRON, dataset / split, PYTHONPATH=megatron).splitlines()[-1]
         assert json.loads(read) == [flat(document) for document in documents]
+
+
+BLEND = """
+import json, sys
+from megatron.core.datasets.indexed_dataset import IndexedDataset
+from megatron.core.datasets.utils import get_blend_from_list
+by_split = json.load(open("splits.json"))
+blends = [get_blend_from_list(open("blend.txt").read().split()),
+          *(get_blend_from_list(by_split[name]) for name in ("train", "valid", "test"))]
+names = sorted({name for blend in blends if blend for name in blend[0]})
+print(json.dumps([blends, {name: [row.tolist() for row in IndexedDataset(name, mmap=True)] for name in names}]))
+"""
+
+
+def test_megatron_reads_a_blend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (python := os.environ.get("JPREP_TORCH")):
+        pytest.skip("JPREP_TORCH names no Python that has PyTorch")
+    megatron, dataset = str(clients() / "megatron"), mixed_dataset(tmp_path / "dataset")
+    mix = MixConfig(weights={"wiki": 3, "web": 1, "books": 0.5})
+    export_dataset(dataset, None, "megatron-blend", tmp_path / "blend", ExportOptions(mix=mix))
+    monkeypatch.chdir(tmp_path / "blend")
+    read = output(python, "-W", "ignore", "-c", BLEND, PYTHONPATH=megatron).splitlines()[-1]
+    (whole, train, valid, test), rows = json.loads(read)
+    assert whole == train == [["train-0000-wiki", "train-0002-web", "train-0003-books"], [3.0, 1.0, 0.5]]
+    assert valid is None and test is None
+    split = IndexedSplit(dataset / "train", "uint16")
+    assert [row for name in whole[0] for row in rows[name]] == [document.tolist() for document in split]
 
 
 SENTENCEPIECE = """

@@ -119,7 +119,9 @@ class _Client:
 def fake_models(monkeypatch: pytest.MonkeyPatch) -> FakeModels:
     """Replace the models of comparisons."""
     models = FakeModels()
+    monkeypatch.setattr(comparing, "check_backend", lambda backend, device: None)
     monkeypatch.setattr(comparing, "train_model", models.train)
     monkeypatch.setattr(comparing, "open_client", models.open_client)
+    monkeypatch.setattr(Trained, "seconds_per_step", lambda trained: 0.001)
     monkeypatch.setattr(comparing, "training_curve", lambda trained, data: ([100], [5.0]))
     return models

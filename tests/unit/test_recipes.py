@@ -13,6 +13,7 @@ from jprep.corpus.config import CorpusConfig, DedupConfig, RemoteFile, Source
 from jprep.dataset.labelled.dataset import fold_of
 from jprep.dataset.labelled.reader import LabelledConfig, read_labelled_rows
 from jprep.dataset.manifest import DatasetConfig
+from jprep.dataset.mix import MixConfig, MixStage
 from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.io.inputs.paths import expand_patterns
 from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
@@ -83,7 +84,7 @@ TRAINING = [
     config.CheckpointConfig,
 ]
 SECTIONS = [
-    *(Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig),
+    *(Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig, MixConfig, MixStage),
     *(*TRAINING, config.ValidationConfig, MaskingConfig, LabelledConfig),
 ]
 

@@ -125,6 +125,11 @@ def test_scores_are_log_likelihoods_whatever_rows_are_computed_together(
             predict(loaded, wrong)
 
 
+def test_a_model_that_has_diverged_does_not_score() -> None:
+    with pytest.raises(InputError, match="diverged"):
+        inference.score(lambda ids: torch.full((*ids.shape, 100), torch.nan), Score([[1, 2, 3]], [1]))
+
+
 def test_a_model_that_sees_both_sides_does_not_score(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not score"):
         predict(load_model(exported(tmp_path, "mlm", "bert")[0]), Score([IDS], [1]))

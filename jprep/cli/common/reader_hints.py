@@ -63,7 +63,7 @@ def _option(reader: StepRef, fix: str) -> tuple[str, Any] | None:
     config = plugins().get("reader", step_name(reader)).Config()
     given = reader if isinstance(reader, dict) else {}
     for name in config.__struct_fields__:
-        if found := re.search(rf"\b{name}\b(?: = (\"[^\"]*\"|[\w.]+))?", fix):
+        if found := re.search(rf"\b{name}\b(?: = (\"[^\"]*\"|[\w.]*\w))?", fix):
             if found[1]:
                 return name, json.loads(found[1])
             value = given.get(name, getattr(config, name))

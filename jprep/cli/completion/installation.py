@@ -87,7 +87,8 @@ class Installation:
             changes.append(f"wrote {self.script}")
         if self.startup:
             old = _read(self.startup)
-            if _replace(self.startup, _without_block(old) + self._block(), old):
+            block = self._block().lstrip("\n")
+            if block not in old and _replace(self.startup, _without_block(old) + self._block(), old):
                 changes.append(f"added a block to {self.startup}")
         return changes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +11,17 @@ from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import FOLDER, WORKERS
 from jprep.cli.common.output import echo, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL, Url, local_output, written_to
+from jprep.cli.completion.candidates import RECIPE_PATH
+
+if TYPE_CHECKING:
+    from jprep.dataset.mix import MixConfig
+
+FORMATS = ["fairseq", "tfrecord", "arrow", "megatron-blend"]
 
 
 @click.command()
 @FOLDER
-@click.option("--format", "--as", "form", type=click.Choice(["fairseq", "tfrecord", "arrow"]), required=True)
+@click.option("--format", "--as", "form", type=click.Choice(FORMATS), required=True)
 @click.option("-o", "--output", type=OUTPUT_PATH_OR_URL, required=True, help="Output directory or URL.")
 @click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer (fairseq, --features). Default: ../tokenizer.")
 @click.option(
@@ -55,12 +62,15 @@ from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL, 
 )
 @click.option("--rows-per-shard", type=int, metavar="N", help="--features: rows per file. Default: 25,600.")
 @click.option("--seed", type=int, metavar="N", help="--features: seed of order, pairs and masks. Default: 1.")
+@click.option("--recipe", type=RECIPE_PATH, help="megatron-blend: the recipe whose [dataset.mix] has the weights.")
+@click.option("--prefix", metavar="FOLDER", help="megatron-blend: the folder that its lists name. Default: none.")
 @WORKERS
 def export(
     folder: Path,
     form: str,
     output: Path | Url,
     tokenizer: Path | None,
+    recipe: Path | None,
     workers: int | None,
     **options: str | int | None,
 ) -> None:
@@ -71,6 +81,8 @@ def export(
     tfrecord  shards of tf.train.Example with the feature input_ids, or with --features those of google-research/bert,
               google-research/electra, or transformers and Keras
     arrow     a dataset for datasets.load_from_disk with the column input_ids
+    megatron-blend
+              .bin and .idx of each source, and the lists of weights and prefixes of Megatron-LM's blended data set
 
     \b
     Example:
@@ -83,7 +95,7 @@ def export(
     from jprep.dataset.exports.base import ExportOptions
     from jprep.pipeline.remote.manifests import DATASET_EXPORT
 
-    chosen = ExportOptions(**options)  # type: ignore[arg-type]
+    chosen = ExportOptions(**options, mix=_mix(recipe))  # type: ignore[arg-type]
     if not chosen.features:
         refuse_unused("without --features one process writes the files", "workers")
     with local_output(output, DATASET_EXPORT) as out:
@@ -95,3 +107,16 @@ def export(
     for split in splits:
         if split.left_out:
             note(f"{split.left_out:,} tokens at the end of {split.name} do not fill a row and are left out")
+
+
+def _mix(recipe: Path | None) -> MixConfig | None:
+    from jprep.errors import ConfigError
+    from jprep.pipeline.recipe import load_recipe
+
+    if not recipe:
+        return None
+    dataset = load_recipe(recipe).dataset
+    if not (dataset and dataset.mix):
+        fix = "add weights = { wiki = 3, web = 1 }, or leave out --recipe to weigh sources by their tokens"
+        raise ConfigError("the recipe has no [dataset.mix]", where=str(recipe), fix=fix)
+    return dataset.mix

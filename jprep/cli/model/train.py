@@ -121,7 +121,8 @@ def train(
         if not code:
             show_folds(run, as_json=as_json)
         return code
-    prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, dry=dry_run)
+    mix = loaded.dataset.mix if loaded.dataset else None
+    prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, mix=mix, dry=dry_run)
     if dry_run:
         return show_plan(prepared, price, as_json=as_json)
     code = run_training(prepared, resume, profile)

@@ -13,7 +13,7 @@ from jprep.cli.common.shell_command import make_runnable
 
 if TYPE_CHECKING:
     from jprep.train.backend import Finding
-    from jprep.train.job.config import Job
+    from jprep.train.job.config import Job, SeenSource
     from jprep.train.launcher.launch import PreparedRun
     from jprep.train.planning.cost import Cost, Price
     from jprep.train.planning.duration import Duration
@@ -115,6 +115,7 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
         **given,
         **({"tokenizer": "that of train.model.init"} if own else {}),
         "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
+        **{f"  {one.name}": _share(one, job) for one in job.sources},
         "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
         "time": found.time.text,
         **({"cost": found.cost.text} if found.cost else {}),
@@ -142,6 +143,8 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "steps": job.steps,
         "epochs": _epochs(job),
         "train": job.train,
+        "mix": job.mix,
+        "sources": job.sources,
         "plan": plan,
         "fits": found.fit.fits,
         "verdict": found.fit.text,
@@ -155,6 +158,12 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "host": prepared.host,
         "findings": findings,
     }
+
+
+def _share(source: SeenSource, job: Job) -> str:
+    """Return what the run sees of a source."""
+    share = source.rows / (job.steps * job.train.batch)
+    return f"{share:.2%} of the rows: {source.rows:,}, {source.tokens:,} tokens, {source.epochs:,.2f} epochs"
 
 
 def _length(job: Job) -> int:

@@ -13,18 +13,20 @@ from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import AS_JSON, DRY_RUN, OVERRIDES, RESTART, WORKERS
 from jprep.cli.common.output import echo, echo_json, hint, note
 from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.completion.candidates import BACKEND_NAME, RECIPE_PATH
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.compare.data.preparation import Preparation
     from jprep.compare.options import CompareOptions
-    from jprep.compare.result import Comparison, ComparisonPlan
+    from jprep.compare.result import Arm, Comparison, ComparisonPlan, TaskResult
     from jprep.compare.run import CompareReporter
 
 _FILE = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("recipes", type=_FILE, nargs=-1, required=True)
+@click.argument("recipes", type=RECIPE_PATH, nargs=-1, required=True)
 @click.option(
     "-o", "--output", type=OUTPUT_PATH, default=Path("work/compare"), show_default=True, help="Output directory."
 )
@@ -34,8 +36,15 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--characters", type=click.IntRange(1), help="Characters of text that each model sees. Default: what fits."
 )
-@click.option("--backend", default="torch", show_default=True, metavar="NAME", help="The backend that trains.")
-@click.option("--tasks", type=_FILE, multiple=True, help="A file with the items of a task.")
+@click.option(
+    "--backend", type=BACKEND_NAME, default="torch", show_default=True, metavar="NAME", help="The backend that trains."
+)
+@click.option(
+    "--tasks",
+    type=_FILE,
+    multiple=True,
+    help="A file with the items of a task, or a TOML file that describes it. Can be repeated.",
+)
 @click.option(
     "--heldout", type=_FILE, multiple=True,
     help="A file of held-out texts: JSON lines, Parquet or text. Default: from the recipes' common sources.",
@@ -67,10 +76,9 @@ def compare(
     number of characters, and are judged by bits per character on held-out text that none of them has seen.
     Interrupt at any time and rerun to resume.
 
-    Example:
-
     \b
-    jprep compare plain.toml filtered.toml --budget 20min -o work/filters
+    Example:
+      jprep compare plain.toml filtered.toml --budget 20min -o work/filters
     """
     limit_blas_threads()
     from jprep.compare.options import CompareOptions, parse_budget
@@ -150,13 +158,18 @@ def _describe_plan(plan: ComparisonPlan, arms: int, held_out: int) -> str:
     size = plan.size
     shape = f"{size.parameters:,} parameters without embeddings ({size.layers} layers of width {size.width})"
     return (
-        f"plan: {arms} recipes × {len(plan.seeds)} seeds, models of {shape}, each trained on {plan.characters:,}"
+        f"plan: {_counted(arms, 'recipe')} × {_counted(len(plan.seeds), 'seed')}, models of {shape}, each trained on"
+        f" {plan.characters:,}"
         f" characters on a {plan.device.upper()}" + (f", judged on {held_out} held-out texts" if held_out else "")
     )
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: bool) -> int:
-    from jprep.compare.planning import guess_plan
+    from jprep.compare.planning import guess_plan, needs_calibration
     from jprep.compare.run import check_comparison
 
     arms, _ = check_comparison(recipes, options)
@@ -165,10 +178,19 @@ def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: 
         echo_json(plan)
         return 0
     echo(_describe_plan(plan, len(arms), 0))
-    hint("a guess from the speed of this machine's cores: a short training measures it before the plan is made")
+    if needs_calibration(options):
+        hint("a guess from the speed of this machine's cores: a short training measures it before the plan is made")
     for arm in arms:
         echo(f"  {arm.name}  {arm.path}  {arm.recipe.name}")
     return 0
+
+
+def _describe_task(task: TaskResult, arms: list[str]) -> str:
+    items = f"{task.name}: {_counted(task.items, 'item')}, {task.left_out} left out"
+    if not task.items:
+        return items
+    means = ", ".join(f"{arm} {sum(seeds) / len(seeds):.3f}" for arm, seeds in zip(arms, task.scores, strict=True))
+    return f"{items}; {task.metric} {means}" + (f" (chance {task.chance:.3f})" if task.chance else "")
 
 
 def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
@@ -176,17 +198,28 @@ def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
         shown = {"folder": str(folder), "plan": result.plan, "arms": result.arms, "judgements": result.judgements}
         echo_json({**shown, "bits_per_character": result.bits_per_character, "tasks": result.tasks})
         return
+    from jprep.compare.statistics.verdict import pairs_note
+
     for arm, seeds in zip(result.arms, result.bits_per_character, strict=True):
-        echo(f"\n{arm.name}  {arm.recipe}  {arm.title}")
-        for line in arm.differences:
-            echo(f"   {line}")
-        if arm.same_as:
-            echo(f"   comes to the same data as {arm.same_as}")
-        echo(f"   {sum(seeds) / len(seeds):.4f} bits per character  ({', '.join(f'{each:.4f}' for each in seeds)})")
-        echo(
-            f"   {arm.documents:,} documents, {arm.characters:,} characters, {arm.epochs:.2f} epochs,"
-            f" {arm.tokens_per_character:.3f} tokens per character"
-        )
+        _show_arm(arm, seeds)
     echo(f"\n{len(result.scored)} held-out texts, {len(result.items) - len(result.scored)} left out")
+    for task in result.tasks:
+        echo(one_line(_describe_task(task, [arm.name for arm in result.arms])))
     for judgement in result.judgements:
-        echo(judgement.sentence if judgement.primary else f"  {judgement.measure}: {judgement.sentence}")
+        echo(one_line(judgement.sentence if judgement.primary else f"  {judgement.measure}: {judgement.sentence}"))
+    if pairs := pairs_note(sum(judgement.primary for judgement in result.judgements)):
+        hint(pairs)
+
+
+def _show_arm(arm: Arm, seeds: list[float]) -> None:
+    """Print a recipe, what distinguishes it, and the bits per character of its models."""
+    echo("\n" + one_line(f"{arm.name}  {arm.recipe}  {arm.title}"))
+    for line in arm.differences:
+        echo(one_line(f"   {line}"))
+    if arm.same_as:
+        echo(f"   comes to the same data as {arm.same_as}")
+    echo(f"   {sum(seeds) / len(seeds):.4f} bits per character  ({', '.join(f'{each:.4f}' for each in seeds)})")
+    echo(
+        f"   {arm.documents:,} documents, {arm.characters:,} characters, {arm.epochs:.2f} epochs,"
+        f" {arm.tokens_per_character:.3f} tokens per character"
+    )

@@ -87,8 +87,9 @@ def build_arm(
     build(CorpusRecipe(name=NAME, corpus=config), work / "corpora" / key, executor, progress)
     corpus = Corpus(work / "corpora" / key)
     if not len(corpus):
-        fix = "`jprep corpus build` shows what its filters drop and why"
-        raise ConfigError("the recipe's filters leave no document", where=str(arm.path), fix=fix)
+        reasons = ", ".join(f"{reason}: {number:,}" for reason, number in dropped_documents(corpus.folder).items())
+        fix = f"change the steps that drop them ({reasons or 'its sources are empty'}), then run the command again"
+        raise ConfigError("the recipe leaves no document to train on", where=str(arm.path), fix=fix)
     held_out = arm.dataset.held_out
     names = key_of(corpus=key, tokenizer=arm.tokenizer, held_out=held_out)
     tokenizer = work / "tokenizers" / names

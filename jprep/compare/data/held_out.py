@@ -78,7 +78,9 @@ def select_held_out(corpora: Iterable[tuple[str, Corpus]]) -> list[HeldOutText]:
     wanted = min(max(round(SHARE * number), _FEWEST), _MOST, int(_LARGEST_SHARE * number))
     if wanted < _NECESSARY:
         fix = "give held-out texts of your own: --heldout FILE"
-        raise ConfigError(f"the common sources have only {number} documents to hold texts out from", fix=fix)
+        least = round(_NECESSARY / _LARGEST_SHARE)
+        what = f"holding texts out needs {least} documents of {_SHORTEST} characters in common sources, found {number}"
+        raise ConfigError(what, fix=fix)
     unique = {mark: (name, document) for mark, name, document in sorted(best, key=lambda each: each[0])}
     return [_item(mark, name, document) for mark, (name, document) in list(unique.items())[:wanted]]
 

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.compare.data.building import NAME, ArmData
-from jprep.compare.models.sizes import train_section, training_steps
+from jprep.compare.models.sizes import MINIMUM_STEPS, SIZES, train_section, training_steps
 from jprep.compare.result import ComparisonPlan, ModelSize
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
-from jprep.errors import Interrupted, JprepError
+from jprep.errors import Interrupted, JprepError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.verified_files import read_if_exists
 from jprep.train.exporting import export, newest_export
 from jprep.train.inference.client import InferenceClient
 from jprep.train.job.config import Job
-from jprep.train.launcher.launch import PreparedRun, prepare_run
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import PreparedRun, backend_options, load_backend, prepare_run
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.run.status import RunStatus
 
@@ -76,6 +77,27 @@ class Trained(NamedTuple):
         return 1 / status.rate if status.rate else 0.0
 
 
+def check_backend(backend: str, device: str) -> None:
+    """Check that models can be trained on this machine, before any data is prepared.
+
+    Raises:
+        ConfigError: there is no such backend.
+        MachineError: it is not installed, or finds no device of this kind.
+    """
+    planner = load_backend(backend)
+    size = next(iter(SIZES.values()))
+    options = backend_options(train_section(size, MINIMUM_STEPS, 1, backend, device), planner)
+    worker_python(planner, options)
+    if problem := next((finding for finding in planner.check(options) if finding.level == "error"), None):
+        fix = "give the budget without gpu: to train on the CPU" if device == "gpu" else problem.fix
+        raise MachineError(problem.what, where=f"--backend {backend}", fix=fix)
+
+
+def run_folder(runs: Path, data: ArmData, plan: ComparisonPlan, steps: int, seed: int) -> Path:
+    """Return the run directory of a model; another backend or device must not resume it."""
+    return runs / f"{data.key}-{plan.backend}-{plan.device}-{plan.size.name}-{steps}-{seed}"
+
+
 def train_model(data: ArmData, plan: ComparisonPlan, steps: int, seed: int, runs: Path, train: Train) -> Trained:
     """Train a model, or resume it, and export it.
 
@@ -92,7 +114,7 @@ def train_model(data: ArmData, plan: ComparisonPlan, steps: int, seed: int, runs
         JprepError: the training failed.
     """
     begun = time.monotonic()
-    run = runs / f"{data.key}-{plan.size.name}-{steps}-{seed}"
+    run = run_folder(runs, data, plan, steps, seed)
     section = train_section(plan.size, steps, seed, plan.backend, plan.device)
     prepared = prepare_run(section, NAME, plan.backend, run, data.tokenizer, data.dataset)
     if code := train(prepared):

@@ -41,7 +41,6 @@ class Measure(msgspec.Struct, frozen=True):
 
 BITS_PER_CHARACTER = Measure("bits per character", True, True, "documents")
 ACCURACY = Measure("accuracy", False, False, "items")
-F1 = Measure("F1", False, False, "items")
 ANSWER_BITS = Measure("bits per character of the answer", True, True, "items")
 
 
@@ -171,8 +170,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _compare(table: ScoreTable, first: int, second: int) -> Difference:
     estimate, residuals = _estimate(table, first, second)
     error, df, seed_share = two_way_error(residuals)
+    if error == 0:  # the same difference everywhere: as uncertain as if one item had none
+        error, df = abs(estimate) / len(table.items), float(len(table.items) - 1)
     if error == 0:
-        p, half, detectable = float(estimate == 0), 0.0, 0.0
+        p, half, detectable = 1.0, 0.0, 0.0
     else:
         p, critical = t_two_sided(estimate / error, df), t_quantile(0.5 + LEVEL / 2, df)
         half, detectable = critical * error, (critical + t_quantile(POWER, df)) * error
@@ -217,7 +218,7 @@ def two_way_error(residuals: Floats) -> tuple[float, float, float | None]:
     Seeds and items are crossed random effects. The variance is that of the seeds' means, which holds the interaction,
     plus that of the items' effects, from their mean squares. The degrees of freedom combine
     those of both so that the error rate stays near its nominal value also with few seeds, where Satterthwaite's formula
-    exceeds it.
+    exceeds it. If seeds' means and items' effects have no variance at all, it is that of the interaction.
 
     Args:
         residuals: (seeds, items).
@@ -237,8 +238,8 @@ def two_way_error(residuals: Floats) -> tuple[float, float, float | None]:
     rest_square = float((rest**2).sum()) / rest_df
     surplus = max(0.0, item_square - rest_square)  # of the items' own effects, without the interaction
     total = seed_square + surplus
-    if total == 0:
-        return 0.0, _MOST_DF, 1.0
+    if total == 0:  # by chance, as answers are right or wrong: what is left is the interaction
+        return sqrt(rest_square / (seeds * items)), float(rest_df), 1.0
     share = seed_square / total
     surplus_variance = item_square**2 / (items - 1) + rest_square**2 / rest_df
     item_df = surplus**2 / surplus_variance if surplus_variance else _MOST_DF

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import exp
 
 from jprep.compare.statistics.differences import LEVEL, POWER, Difference, Measure, percent
@@ -26,15 +25,14 @@ def verdict(difference: Difference) -> str:
     )
 
 
-def verdicts(differences: Sequence[Difference]) -> list[str]:
-    """Return the sentences about all pairs, and last how the number of pairs was corrected for."""
-    sentences = [verdict(difference) for difference in differences]
-    if len(differences) > 1:
-        sentences.append(
-            f"{len(differences)} pairs were compared: a difference counts as shown if its p-value is below "
-            f"{1 - LEVEL:.2g} after Holm's correction; each interval is for its pair alone"
-        )
-    return sentences
+def pairs_note(pairs: int) -> str:
+    """Return how several pairs of arms are judged; "" for one pair."""
+    if pairs < 2:
+        return ""
+    return (
+        f"{pairs} pairs were compared: a difference counts as shown if its p-value is below {1 - LEVEL:.2g} after "
+        "Holm's correction; each interval is for its pair alone"
+    )
 
 
 def advantage(difference: Difference) -> tuple[float, float, float]:
@@ -77,12 +75,10 @@ def _advantage(difference: Difference) -> str:
 
 
 def _observed(difference: Difference) -> str:
-    """Return first minus second, with its sign."""
-    measure = difference.measure
-    if not measure.relative:
-        return f"{measure.name} differs by {_plus_minus(difference.estimate, _half(difference), 100)}"
-    number, margin = _rounded(percent(difference.estimate), 100 * exp(difference.estimate) * _half(difference))
-    return f"{measure.name} differ by {number} % ± {margin} %"
+    """Return which arm was better by how much, though that may be chance."""
+    if difference.estimate == 0:
+        return "their mean scores are equal"
+    return f"{difference.better} had {_advantage(difference)}"
 
 
 def _basis(difference: Difference) -> str:

@@ -8,8 +8,6 @@ first character), no token of the whole is left out or counted twice, and no cho
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import log
@@ -114,25 +112,6 @@ def judge(task: Task, items: Sequence[TaskItem], made: TaskRows, likelihoods: Se
 def weights(task: Task, items: Sequence[TaskItem]) -> Floats:
     """Return the weight of each item, (items): the characters of the answer, or 1 for each if there is a choice."""
     return np.array([len(item.choices[0]) if task.config.form == "qa" else 1.0 for item in items])
-
-
-def exact_match(answer: str, item: TaskItem) -> float:
-    """Return 1 if a generated answer is one of the right ones, else 0. Width, spaces and punctuation do not count."""
-    return float(any(_plain(answer) == _plain(right) for right in item.answers))
-
-
-def character_f1(answer: str, item: TaskItem) -> float:
-    """Return the F1 of the characters that a generated answer shares with a right one, the best of all right ones."""
-    return max(_f1(_plain(answer), _plain(right)) for right in item.answers)
-
-
-def _f1(answer: str, right: str) -> float:
-    shared = (Counter(answer) & Counter(right)).total()
-    return 2 * shared / (len(answer) + len(right)) if shared else float(answer == right)
-
-
-def _plain(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c)[0] not in "ZPC")
 
 
 def _encode(tokenizer: TokenizerLike, texts: Sequence[str]) -> Iterator[Ids]:

@@ -142,7 +142,7 @@ def _recognised(first: Record, path: Path) -> TaskConfig:
     location, record = first
     form = recognise(record)
     if form is None:
-        fix = "describe the task in a TOML file (docs/compare.md): form, file, prompt, choices or labels"
+        fix = "describe the task in a TOML file (docs/compare-tasks.md): form, file, prompt, choices or labels"
         raise InputError(f"no task has these fields: {', '.join(map(repr, record))[:200]}", where=location, fix=fix)
     return complete(TaskConfig(form=form, file=path.name))
 

@@ -60,7 +60,7 @@ class InputSearch:
             what = f"the input {named[0]} is not the one that the corpus was built from: size or SHA-256 differ"
             return Unavailable(Reason.INPUT_CHANGED, what, "restore the file, or name the place of the right one")
         what = f"the input {name} was not found: a corpus does not record where its inputs are"
-        return Unavailable(Reason.INPUT_GONE, what, "name the recipe, the file or its directory")
+        return Unavailable(Reason.INPUT_GONE, what, "name the recipe, the file or its directory with --inputs")
 
 
 def _files(place: str) -> Iterator[str]:

@@ -45,7 +45,8 @@ class Originals:
     Args:
         folder: directory of the corpus.
         places: where its inputs are: files, patterns, directories. A recipe's are the paths of its sources. The
-            directory `inputs` beside the corpus and `downloads` are always searched.
+            directory `inputs` beside the corpus, the directory `downloads` and the files of the current directory are
+            always searched.
 
     Raises:
         ConfigError: the folder holds no finished corpus.
@@ -54,7 +55,7 @@ class Originals:
     def __init__(self, folder: str | Path, places: Sequence[str] = ()) -> None:
         self._folder = Path(folder)
         self._manifest = read_manifest(self._folder)
-        self._search = InputSearch([*places, str(self._folder.absolute().parent / "inputs"), "downloads"])
+        self._search = InputSearch([*places, str(self._folder.absolute().parent / "inputs"), "downloads", "*"])
         self._lock = threading.RLock()
         self._sources: dict[int, _Source | Unavailable] = {}
 

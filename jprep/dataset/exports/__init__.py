@@ -46,7 +46,7 @@ def export_dataset(
     Args:
         folder: the dataset directory.
         tokenizer: the tokenizer directory; by default `tokenizer` beside the dataset. Required by fairseq.
-        format: `fairseq`, `tfrecord` or `arrow`.
+        format: `fairseq`, `tfrecord`, `arrow` or `megatron-blend`.
         out: output directory; new, empty, or with an export in this format, which is replaced. Files that the user has
             added stay.
         options: options of the format.
@@ -109,7 +109,7 @@ def read_export_manifest(folder: Path) -> DatasetExportManifest:
 def _load_format(format: str) -> ExportFormat:
     if format not in FORMATS:
         raise ConfigError(f"unknown format {format!r}", fix=f"choose one of {', '.join(FORMATS)}")
-    module = importlib.import_module(f"{__name__}.{format}")  # imports pyarrow only when it is needed
+    module = importlib.import_module(f"{__name__}.{format.replace('-', '_')}")  # imports pyarrow only when it is needed
     writer: ExportFormat = module.FORM
     return writer
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from jprep.dataset.exports.row_reader import Block, RowReader
 from jprep.dataset.manifest import SPLITS, DatasetManifest
+from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
@@ -29,6 +30,10 @@ FILES: dict[str, tuple[str, ...]] = {
         "dataset_dict.json",
         *(f"{split}/data-[0-9]*-of-[0-9]*.arrow" for split in SPLITS),
         *(f"{split}/{name}" for split in SPLITS for name in ("state.json", "dataset_info.json")),
+    ),
+    "megatron-blend": (
+        *("blend.txt", "blend-stage-[0-9]*.txt", "splits.json"),
+        *(f"{name}.{kind}" for name in ("train-[0-9]*-*", "valid-all", "test-all") for kind in ("bin", "idx")),
     ),
 }
 """Name patterns of each format's files, to remove those of an earlier export."""
@@ -51,6 +56,8 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
         max_predictions: tfrecord with features = "bert": maximum masked tokens of a row.
         rows_per_shard: tfrecord with features: rows of a file.
         seed: tfrecord with features: seed of order, pairs and masks.
+        mix: megatron-blend: the mixture; without it, each source has as much weight as it has tokens.
+        prefix: megatron-blend: the folder that its lists name; without it, they name files of their own folder.
     """
 
     unit: SequenceUnit | None = None
@@ -66,10 +73,12 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_predictions: int | None = None
     rows_per_shard: int | None = None
     seed: int | None = None
+    mix: MixConfig | None = None
+    prefix: str | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the options that are set."""
-        return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+        return {key: value for key, value in msgspec.to_builtins(self).items() if value is not None}
 
 
 class ExportedSplit(msgspec.Struct, frozen=True):
@@ -95,7 +104,7 @@ class DatasetExportManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         jprep: version of jprep that wrote it.
-        form: `fairseq`, `tfrecord` or `arrow`.
+        form: `fairseq`, `tfrecord`, `arrow` or `megatron-blend`.
         options: options that were set.
         dataset: name, signature and fingerprint of the dataset.
         dtype, vocab_size, end, newline: from the dataset's manifest.

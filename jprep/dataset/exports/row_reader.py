@@ -101,6 +101,12 @@ class RowReader:
                 yield Block(np.fromfile(tokens, self._dtype, int(edges[-1])), edges, start)
                 first = stop
 
+    def lengths(self, first: int, last: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the lengths of the documents from `first` to before `last` in blocks."""
+        with self._prefix.with_suffix(IDX).open("rb") as index:
+            for start in range(first, last, BLOCK):
+                yield np.diff(self._edges(index, start, min(start + BLOCK, last)))
+
     def marks(self, block: Block) -> Marks:
         """Return the marks of a block's tokens; see `IndexedSplit.marks`."""
         marks = self._indexed.marks(block.start, block.start + len(block.tokens))

@@ -27,6 +27,7 @@ from jprep.dataset.sampling.sentence_chunks import (
     open_chunk_index,
     read_sentences,
 )
+from jprep.dataset.sampling.sources import ListedBySource
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.random.counter_bits import UInt64Array, below, bits, key
@@ -108,7 +109,8 @@ class PairSampler(TextSampler):
         stem = f"{config.split}.pairs-{config.length}-{special.around_pair}-{source.fingerprint}"
         path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
         chunks = open_chunk_index(path, self._split, self._room, source.separators)
-        super().__init__(source, config, special, masking, chunks)
+        samples = ListedBySource(chunks, source.sources) if config.mix else chunks
+        super().__init__(source, config, special, masking, samples)
         self._check_sentences()
 
     def _rows(self, epochs: Integers, indices: Integers) -> Batch:

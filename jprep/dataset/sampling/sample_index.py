@@ -106,6 +106,10 @@ class SampleIndex:
         release_pages(self._entries)
         return entries >> LENGTH_BITS, entries & ((1 << LENGTH_BITS) - 1)
 
+    def first_from(self, token: int) -> int:
+        """Return the first sample that begins at a token or after it."""
+        return int(np.searchsorted(self._entries, token << LENGTH_BITS))
+
 
 def _checked(entries: Integers) -> Integers:
     """Validate an index and return its samples. It ends in their number and a hash; an index of jprep 0.1 has no hash.
@@ -138,7 +142,11 @@ def open_sample_index(
     Raises:
         MachineError: the disk is full or not writable.
     """
-    find = (lambda: _complete(split, length)) if packing == "complete" else (lambda: _lines(split, length, separators))
+    find = (
+        (lambda: complete_samples(split, length))
+        if packing == "complete"
+        else (lambda: _lines(split, length, separators))
+    )
     return write_sample_index(path, find)
 
 
@@ -173,7 +181,7 @@ def _write(file: BinaryIO, found: Iterator[Integers]) -> None:
     file.write(digest.digest())
 
 
-def _complete(split: SplitTokens, length: int) -> Iterator[Integers]:
+def complete_samples(split: SplitTokens, length: int) -> Iterator[Integers]:
     """Yield samples of whole sentences, as many as fit; a sentence that is longer than a sample is cut."""
     total = len(split.tokens)
     start, ahead = 0, [0]

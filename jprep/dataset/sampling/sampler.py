@@ -11,7 +11,9 @@ import numpy as np
 
 from jprep.dataset.indexed.split import IndexedSplit
 from jprep.dataset.manifest import TRAIN, WORD_START, read_dataset
+from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.masking import IGNORE_INDEX, Flags, Ids, Masking
+from jprep.dataset.sampling.mixed_order import MixedOrder, share_of_batch
 from jprep.dataset.sampling.sample_index import (
     LENGTH_BITS,
     Integers,
@@ -21,6 +23,13 @@ from jprep.dataset.sampling.sample_index import (
     SplitTokens,
     StreamSamples,
     open_sample_index,
+)
+from jprep.dataset.sampling.sources import (
+    ListedBySource,
+    SourceRange,
+    SourceStreams,
+    open_complete_by_source,
+    source_ranges,
 )
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.dataset.sampling.token_noise import UInt32Array, noise_keys
@@ -44,6 +53,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         word_starts: whether batches include where words start.
         noise_keys: whether batches include random bits for tokens sampled from a model.
         drop_last: see `SampleOrder`.
+        mix: how the split's sources are mixed; None takes each row once per epoch.
     """
 
     batch: int
@@ -54,6 +64,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     word_starts: bool = False
     noise_keys: bool = False
     drop_last: bool = False
+    mix: MixConfig | None = None
 
 
 class Batch(NamedTuple):
@@ -66,7 +77,7 @@ class Batch(NamedTuple):
             by one.
         lengths: tokens per row without padding, int32, (rows,).
         word_starts: where words start, (rows, length); None unless requested.
-        epochs: epoch of each row, (rows,), from 0. A batch may span two epochs.
+        epochs: epoch of each row, (rows,), from 0. A batch may span two epochs. In a mixture, epochs of its source.
         indices: sample of each row, (rows,).
         segments: of sentence pairs, int32, (rows, length): 0 for the first segment with the tokens around it, and for
             padding; 1 for the second segment and the token after it. None for other rows.
@@ -144,13 +155,7 @@ class SampleOrder(NamedTuple):
         Raises:
             ConfigError: the batch is not divisible by `world`, or there is no such rank or step.
         """
-        if world < 1 or self.batch % world:
-            fix = f"use a multiple of {world} as the batch size"
-            raise ConfigError(f"a batch of {self.batch} rows cannot be divided among {world} ranks", fix=fix)
-        if not 0 <= rank < world or step < 0:
-            raise ConfigError(f"step {step}, rank {rank} of {world} does not exist", fix="both are counted from 0")
-        share = self.batch // world
-        return self.places(step * self.batch + rank * share, step * self.batch + (rank + 1) * share)
+        return self.places(*share_of_batch(self.batch, step, rank, world))
 
     def places(self, start: int, stop: int) -> tuple[Integers, Integers]:
         """Return epoch and sample of rows `start` to before `stop`, counted from the first row of step 0."""
@@ -176,6 +181,7 @@ class SplitData(NamedTuple):
         fingerprint: fingerprint of the dataset.
         vocab_size: vocabulary size of the dataset.
         folder: directory of sample indices.
+        sources: the split's sources; empty unless they are to be mixed.
     """
 
     tokens: SplitTokens
@@ -183,18 +189,23 @@ class SplitData(NamedTuple):
     fingerprint: str
     vocab_size: int
     folder: Path
+    sources: tuple[SourceRange, ...] = ()
 
 
-def open_split_data(folder: Path, split: str, index_folder: Path | None = None) -> SplitData:
+def open_split_data(
+    folder: Path, split: str, index_folder: Path | None = None, *, by_source: bool = False
+) -> SplitData:
     """Open a split of a finished dataset.
 
     Args:
         folder: the dataset directory.
         split: name of the split.
         index_folder: directory for sample indices; by default beside the split.
+        by_source: whether its sources are to be mixed.
 
     Raises:
         ConfigError: there is no finished dataset, or no such split.
+        DamagedError: the sources of its parts cannot be told from the manifest.
     """
     dataset = read_dataset(folder)
     names = [one.name for one in dataset.splits]
@@ -204,7 +215,8 @@ def open_split_data(folder: Path, split: str, index_folder: Path | None = None) 
         )
     tokens = IndexedSplit(folder / split, dataset.dtype)
     separators = SeparatorIds(dataset.end, dataset.newline)
-    return SplitData(tokens, separators, dataset.fingerprint, dataset.vocab_size, index_folder or folder)
+    sources = source_ranges(dataset, split) if by_source else ()
+    return SplitData(tokens, separators, dataset.fingerprint, dataset.vocab_size, index_folder or folder, sources)
 
 
 class TextSampler(ABC):
@@ -217,11 +229,12 @@ class TextSampler(ABC):
         config: samples and their order.
         special: the special ids around samples.
         masking: masks tokens.
-        samples: all samples of the split.
+        samples: all samples of the split; with a mixture, divided by source.
 
     Attributes:
         samples: number of rows of an epoch.
         order: order of the samples.
+        mixed: order of the samples of a mixture; None without one.
 
     Raises:
         ConfigError: the split has no sample, or a number is out of range.
@@ -238,7 +251,8 @@ class TextSampler(ABC):
         self._source, self._config, self._special, self._masking = source, config, special, masking
         self._samples = samples
         self.order = SampleOrder(len(samples), config.batch, config.seed, config.split, config.drop_last).checked()
-        self.samples = self.order.epoch_rows
+        self.mixed = _mixed_order(config, source, samples)
+        self.samples = self.mixed.epoch_rows if self.mixed else self.order.epoch_rows
         self._needs_word_starts = config.word_starts or (masking is not None and masking.whole_word)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -255,11 +269,11 @@ class TextSampler(ABC):
         Raises:
             ConfigError: the batch is not divisible by `world`, or there is no such rank or step.
         """
-        return self._rows(*self.order.rows(step, rank, world))
+        return self.rows(*share_of_batch(self._config.batch, step, rank, world))
 
     def rows(self, start: int, stop: int) -> Batch:
         """Return rows `start` to before `stop`, counted from the first row of step 0."""
-        return self._rows(*self.order.places(start, stop))
+        return self._rows(*(self.mixed.rows(start, stop) if self.mixed else self.order.places(start, stop)))
 
     @abstractmethod
     def _rows(self, epochs: Integers, indices: Integers) -> Batch:
@@ -338,6 +352,15 @@ def check_vocabulary(source: SplitData, special: SpecialIds) -> None:
         raise ConfigError(f"the tokenizer has {found}", fix="use the tokenizer that the dataset was packed with")
 
 
+def _mixed_order(config: SamplerConfig, source: SplitData, samples: Samples) -> MixedOrder | None:
+    if config.mix is None:
+        return None
+    if config.drop_last:
+        what = "drop_last cannot be combined with dataset.mix, in which every source has epochs of its own"
+        raise ConfigError(what, where="train.drop_last", fix="drop_last = false")
+    return MixedOrder(config.mix, source.sources, samples, config.batch, config.seed, config.split)
+
+
 def _open_samples(source: SplitData, config: SamplerConfig, around: int) -> Samples:
     """Return the samples of a split; each has room for `around` special tokens."""
     length = config.length - around
@@ -345,10 +368,15 @@ def _open_samples(source: SplitData, config: SamplerConfig, around: int) -> Samp
         what = f"a length of {config.length} leaves no room beside {around} special tokens"
         raise ConfigError(what, fix="e.g. length = 512")
     if config.packing == "stream":
-        return StreamSamples(len(source.tokens.tokens), length)
+        return SourceStreams(source.sources, length) if config.mix else StreamSamples(len(source.tokens.tokens), length)
     if length >> LENGTH_BITS:
         fix = 'use a shorter length, or packing = "stream"'
         raise ConfigError(f"packing {config.packing!r} requires a length below {1 << LENGTH_BITS}", fix=fix)
-    stem = f"{config.split}.{config.packing}-{config.length}-{around}-{source.fingerprint}"
+    by_source = "-by-source" if config.mix and config.packing == "complete" else ""
+    stem = f"{config.split}.{config.packing}{by_source}-{config.length}-{around}-{source.fingerprint}"
     path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
-    return open_sample_index(path, source.tokens, config.packing, length, source.separators)
+    if by_source:
+        found = open_complete_by_source(path, source.tokens, source.sources, length)
+    else:
+        found = open_sample_index(path, source.tokens, config.packing, length, source.separators)
+    return ListedBySource(found, source.sources) if config.mix else found

@@ -1,1 +1,1 @@
-"""Write a recipe of one's own: `jprep init`. Each table of the recipe has one building block in `tables`."""
+"""Write a recipe of one's own: `jprep init`. `corpus_tables` and `train_tables` have a function for each table."""

@@ -21,6 +21,7 @@ READERS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".csv":
 
 HUB = "hf://datasets/"
 _HEAD = 1 << 20  # bytes of the first file that are looked at
+_LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its fields
 _COMPRESSED = 3  # about how much larger text is than its compressed file
 _FEW_FILES = 20  # fewer text files than this are divided into smaller documents
 _TEXT_FIELDS = ("text", "content", "body", "document", "article", "sentence", "本文", "テキスト", "文章")
@@ -130,12 +131,8 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
 
 def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
     size, head = _size(paths), _head(paths[0])
-    first = head.partition(b"\n")[0].decode("utf-8-sig", "replace")
-    fields = (
-        _json_fields(first, paths[0])
-        if reader == "jsonl"
-        else next(csv.reader([first], delimiter="\t,"[reader == "csv"]), [])
-    )
+    first = _first_line(paths[0])
+    fields = _json_fields(first, paths[0]) if reader == "jsonl" else _header_fields(first, reader, paths[0])
     chosen = _text_field(fields, text_field, paths[0])
     documents = _scaled(head.count(b"\n") or 1, head, size)
     return InputSummary(
@@ -161,9 +158,16 @@ def _look_at_parquet(named: tuple[str, ...], paths: list[str], reader: str, text
 def _json_fields(line: str, path: str) -> list[str]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the first line is no JSON: {error}", where=path, fix="one JSON object a line") from error
     return list(record) if isinstance(record, dict) else []
+
+
+def _header_fields(line: str, reader: str, path: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter="\t,"[reader == "csv"]), [])
+    except csv.Error as error:
+        raise ConfigError(f"the first line has no names of columns: {error}", where=path, fix="add them") from error
 
 
 def _text_field(fields: list[str], wanted: str, path: str) -> str:
@@ -184,6 +188,11 @@ def _text_field(fields: list[str], wanted: str, path: str) -> str:
 def _head(path: str) -> bytes:
     with open_input(path) as file:
         return file.read(_HEAD)
+
+
+def _first_line(path: str) -> str:
+    with open_input(path) as file:
+        return file.readline(_LONGEST_LINE).rstrip(b"\r\n").decode("utf-8-sig", "replace")
 
 
 def _size(paths: list[str], larger: int = 1) -> int:

@@ -10,6 +10,7 @@ from jprep.errors import ConfigError, JprepError
 from jprep.io.atomic import write_atomic
 from jprep.io.escaping import one_line
 from jprep.io.os_errors import write_error
+from jprep.io.safe_names import name_problem
 from jprep.pipeline.output_paths import WORK
 from jprep.pipeline.recipe import load_recipe
 from jprep.pipeline.starter.choices import BACKENDS, SOURCES, Answers, check_model
@@ -36,6 +37,8 @@ def compose_recipe(answers: Answers, file: Path) -> str:
         ConfigError: an answer is wrong, or no input matches.
         MachineError, InputError: an input cannot be read.
     """
+    if problem := name_problem(answers.name):
+        raise ConfigError(f"a recipe cannot be called {answers.name!r}: {problem}", where="--name", fix="--name novels")
     check_model(answers.backend, answers.model)
     inputs = _inputs(answers)
     text = "\n".join(

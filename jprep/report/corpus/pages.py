@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jprep.corpus.document import SENTENCE, WORD
-from jprep.corpus.originals import Original, Originals, Unavailable
+from jprep.corpus.originals import Original, Originals, Reason, Unavailable
 from jprep.corpus.store import REBUILD, Manifest
 from jprep.errors import JprepError
 from jprep.io.verified_files import verify_file
@@ -22,6 +22,11 @@ _SHOWN = 1500  # characters of each form of a page
 _TRACED = 30_000  # characters of a text that is compared with its normalized form
 _GOOD_LENGTH = range(200, 20_000)  # characters of a page that shows something
 _UNASKED_BYTES = 8_000_000_000  # inputs of this size are read again only if the user names their place
+_UNASKED = Unavailable(
+    Reason.INPUT_GONE,
+    f"the inputs are larger than {_UNASKED_BYTES / 1e9:g} GB",
+    "name the recipe, the file or its directory with --inputs to read them again",
+)
 
 
 class Page(NamedTuple):
@@ -50,7 +55,7 @@ class Traced(NamedTuple):
     Attributes:
         pages: a few pages.
         originals: the ways of all sampled documents that could be read again.
-        problems: why others could not, each reason once.
+        problems: why others could not, and how to fix it, each reason once.
     """
 
     pages: list[Page]
@@ -72,9 +77,9 @@ def trace_documents(folder: Path, manifest: Manifest, candidates: Sequence[Examp
     """
     found = _find(folder, manifest, candidates, places)
     unavailable = [each for each in found.values() if isinstance(each, Unavailable)]
-    pages = [_page(folder, manifest, each, found.get(each.id)) for each in _chosen(candidates)]
+    pages = [_page(folder, manifest, each, found[each.id]) for each in _chosen(candidates)]
     originals = [each for each in found.values() if isinstance(each, Original)]
-    problems = [*(each.what for each in unavailable), *(each.problem for each in originals if each.problem)]
+    problems = [*map(_sentence, unavailable), *(each.problem for each in originals if each.problem)]
     return Traced(pages, originals, list(dict.fromkeys(problems)))
 
 
@@ -82,14 +87,18 @@ def _find(
     folder: Path, manifest: Manifest, candidates: Sequence[Example], places: Sequence[str]
 ) -> Mapping[str, Original | Unavailable]:
     size = sum(file.get("size") or 0 for source in manifest.sources for file in source.get("files", []))
-    if not candidates or (size > _UNASKED_BYTES and not places):
-        return {}
+    if size > _UNASKED_BYTES and not places:
+        return {each.id: _UNASKED for each in candidates}
     originals = Originals(folder, places)
     try:
         parts = {each.id: manifest.parts[each.part].path for each in candidates}
         return originals.find(list(parts), parts, limit=_TRACED)
     finally:
         originals.close()
+
+
+def _sentence(problem: Unavailable) -> str:
+    return f"{problem.what}; {problem.fix}" if problem.fix else problem.what
 
 
 def _chosen(candidates: Sequence[Example]) -> list[Example]:
@@ -101,11 +110,11 @@ def _chosen(candidates: Sequence[Example]) -> list[Example]:
     return [each for each, _ in zip(turns, range(PAGES), strict=False)]
 
 
-def _page(folder: Path, manifest: Manifest, example: Example, found: Original | Unavailable | None) -> Page:
+def _page(folder: Path, manifest: Manifest, example: Example, found: Original | Unavailable) -> Page:
     row = _read_row(folder, manifest, example)
     record = found.original[:_SHOWN] if isinstance(found, Original) else None
     size = found.original_chars if isinstance(found, Original) else 0
-    problem = found.what if isinstance(found, Unavailable) else "" if found else "the inputs are large"
+    problem = found.what if isinstance(found, Unavailable) else ""
     cut = max(size, len(row["text"])) > _SHOWN
     return Page(example, record, problem, row["text"][:_SHOWN], list(_sentences(row["words"], _SHOWN)), cut)
 

@@ -56,7 +56,7 @@ def sources(manifest: Manifest) -> list[SourceEntry]:
 
 def _source(entry: Mapping[str, Any]) -> SourceEntry:
     files = entry.get("files", [])
-    listed = [(file["name"], file.get("size"), file.get("sha256", "")) for file in files[:_FILES]]
+    listed = [(file["name"], file["size"] if file["sha256"] else None, file["sha256"]) for file in files[:_FILES]]
     return SourceEntry(
         entry["name"], entry.get("licence", ""), entry.get("homepage", ""), listed, len(files) - len(listed)
     )

@@ -53,15 +53,20 @@ class _Plots(NamedTuple):
 
 
 def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section]:
-    """Return a section for each corpus."""
-    return [_section(each, context) for each in inputs]
+    """Return a section for each corpus.
+
+    Raises:
+        DamagedError: a file of a corpus is missing or damaged.
+    """
+    return [_section(each, context, f" ({each.label})" if len(inputs) > 1 else "") for each in inputs]
 
 
-def _section(given: ReportInput, context: ReportContext) -> Section:
+def _section(given: ReportInput, context: ReportContext, which: str) -> Section:
+    """Return a section; `which` distinguishes the titles of several."""
     facts = _gather(given, context)
     plots, manifest = _draw(facts), facts.manifest
     return Section(
-        title=manifest.name,
+        title=f"Corpus {manifest.name}{which}",
         kind="corpus",
         template="corpus.html",
         values=_values(given, facts, plots),
@@ -123,6 +128,8 @@ def _totals(totals: dict[str, int]) -> dict[str, int | str]:
 
 
 def _size(count: int) -> str:
+    if count < 1000:
+        return f"{count} bytes"
     return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 

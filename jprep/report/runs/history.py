@@ -75,6 +75,7 @@ class RunHistory(NamedTuple):
         job: its job.
         training: curves of logged figures by name, `loss` first.
         validation: curves of validation figures by name.
+        undefined: logged steps at which the training loss was infinite or not a number.
         moments: starts and interruptions, in order; at most the first 40 interruptions.
         saved: steps of checkpoints as they were saved, even if they were deleted later.
         checkpoints: the checkpoints that exist.
@@ -92,6 +93,7 @@ class RunHistory(NamedTuple):
     job: Job
     training: dict[str, Curve]
     validation: dict[str, Curve]
+    undefined: list[int]
     moments: list[Moment]
     saved: list[int]
     checkpoints: list[KeptCheckpoint]
@@ -120,6 +122,7 @@ def read_history(run: Path) -> RunHistory:
         job=job,
         training=reader.curves("log"),
         validation=reader.curves("validation"),
+        undefined=list(reader.undefined.steps),
         moments=reader.moments,
         saved=reader.saved,
         checkpoints=_checkpoints(run, job),
@@ -164,6 +167,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], _Values] = {}
+        self.undefined = _Values()
         self.moments: list[Moment] = []
         self.saved: list[int] = []
         self.first = self.last = self.working = 0.0
@@ -197,7 +201,7 @@ class _Reader:
     def _start(self, event: Event) -> None:
         self.starts += 1
         self.ended, self.end_note, self.step = False, "", event.step
-        for values in self._found.values():
+        for values in [self.undefined, *self._found.values()]:
             values.discard_after(event.step)
         self._note(event)
 
@@ -209,6 +213,8 @@ class _Reader:
         for name, value in event.figures.items():
             if value is not None and math.isfinite(value):
                 self._found.setdefault((event.kind, name), _Values()).add(event.step, event.time, value)
+            elif (event.kind, name) == ("log", "loss"):
+                self.undefined.add(event.step, event.time, math.nan)
 
     def curves(self, kind: str) -> dict[str, Curve]:
         """Return the curves of a kind of event by the figure's name."""

@@ -105,6 +105,7 @@ def _facts(run: RunHistory) -> dict[str, str]:
         "Starts": f"{run.starts:,}",
         "Interruptions": f"{run.interruptions:,}",
         "Training loss": _last(run, "training"),
+        "Training losses that are not finite": _undefined(run),
         "Validation loss": _last(run, "validation"),
         "Lowest validation loss": _lowest(run),
         "Best checkpoint kept": f"step {best.step:,}" if best else "–",
@@ -126,7 +127,14 @@ def _state(run: RunHistory) -> str:
 
 def _last(run: RunHistory, kind: str) -> str:
     curves = run.training if kind == "training" else run.validation
+    if kind == "training" and run.undefined and run.undefined[-1] >= run.step:
+        return "not finite"
     return f"{curves['loss'].values[-1]:.4f}" if "loss" in curves else "–"
+
+
+def _undefined(run: RunHistory) -> str:
+    """Return how many logged losses are infinite or not a number: the curves leave them out."""
+    return f"{len(run.undefined):,}, the first at step {run.undefined[0]:,}" if run.undefined else "none"
 
 
 def _lowest(run: RunHistory) -> str:
@@ -170,7 +178,7 @@ def _highlights(run: RunHistory) -> dict[str, float | str]:
 
 
 def _figures(name: str, run: RunHistory, samples: Sequence[SampledText]) -> dict[str, Any]:
-    names = ("step", "hours", "working_hours", "starts", "interruptions", "finished", "saved")
+    names = ("step", "hours", "working_hours", "starts", "interruptions", "finished", "saved", "undefined")
     curves = {"training": run.training, "validation": run.validation}
     plain_curves = {
         kind: {figure: {"steps": curve.steps, "values": curve.values} for figure, curve in found.items()}

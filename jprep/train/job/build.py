@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_ids_for_task
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
@@ -45,6 +46,7 @@ def build_job(
     lists: Path | None = None,
     computed: dict[str, Any] | None = None,
     inspect_hooks: InspectHooks | None = None,
+    mix: MixConfig | None = None,
 ) -> Job:
     """Build the job of a run.
 
@@ -59,6 +61,7 @@ def build_job(
         lists: where lists of samples are stored; None stores them in the dataset.
         computed: those backend options that change the result.
         inspect_hooks: checks the hooks of the section; None if it has none.
+        mix: how the sources of the dataset are mixed.
 
     Raises:
         ConfigError: a number is out of its range, or tokenizer, dataset, model and section do not fit together.
@@ -70,9 +73,11 @@ def build_job(
     given = pretrained_config(train)
     loaded = load_tokenizer(tokenizer)
     special = _special_ids(train, loaded, run)
-    data = (
-        summarize_labelled(train, loaded) if train.data else summarize_dataset(train, loaded, special, dataset, lists)
-    )
+    mix = None if train.data else mix
+    if train.data:
+        data = summarize_labelled(train, loaded)
+    else:
+        data = summarize_dataset(train, loaded, special, dataset, lists, mix)
     about = _tokenizer_info(train, loaded, data.labels)
     model = model_config(
         train.model, train.task, about, given, next_sentence=train.next_sentence, rtd=with_generator(train, given)
@@ -101,6 +106,8 @@ def build_job(
         labels=list(data.labels),
         computed=computed or {},
         made_from=made_from,
+        mix=mix,
+        sources=data.seen(steps * train.batch) if data.seen else [],
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from jprep.config import parse_config
 from jprep.dataset.labelled.reader import LabelledConfig
+from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
@@ -226,6 +227,22 @@ class TrainConfig(_Config, frozen=True):
     backend: dict[str, dict[str, Any]] = {}
 
 
+class SeenSource(msgspec.Struct, frozen=True):
+    """What a run sees of a source in all its steps.
+
+    Attributes:
+        name: the source.
+        rows: rows from it.
+        tokens: their tokens: those of complete epochs, and a share of an incomplete one.
+        epochs: how often its rows are seen.
+    """
+
+    name: str
+    rows: int
+    tokens: int
+    epochs: float
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """`job.json`: everything that a worker needs to know.
 
@@ -250,6 +267,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         tokenizer: the tokenizer's folder, in the same form.
         special: the special ids that samples need.
         labels: the class names in the order of their ids; empty unless the task is `classify`.
+        mix: how the sources of the dataset are mixed; None takes each row once per epoch.
+        sources: what the run sees of each source, with a mixture.
     """
 
     jprep: str
@@ -270,6 +289,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     computed: dict[str, Any] = {}
     made_from: dict[str, Any] = {}
     earlier: list[str] = []
+    mix: MixConfig | None = None
+    sources: list[SeenSource] = []
 
 
 def parse_train_config(section: TrainConfig | Mapping[str, Any], where: str) -> TrainConfig:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
+from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.masking import Masking
+from jprep.dataset.sampling.mixed_order import MixedOrder
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import (
     SampleOrder,
@@ -16,10 +20,12 @@ from jprep.dataset.sampling.sampler import (
     TextSampler,
     open_split_data,
 )
+from jprep.dataset.sampling.sources import SourceRange
 from jprep.dataset.sampling.special_ids import SpecialIds
+from jprep.engine.fingerprint import plain
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
-from jprep.train.job.config import TrainConfig
+from jprep.train.job.config import SeenSource, TrainConfig
 from jprep.train.job.labelled_data import read_labelled_splits
 
 if TYPE_CHECKING:
@@ -33,11 +39,13 @@ class DataSummary(NamedTuple):
         samples: rows in one epoch.
         labels: the class names; empty unless the task is `classify`.
         made_from: the hashes that enter the job's fingerprint.
+        seen: returns what a number of rows takes of each source of a mixture; None without one.
     """
 
     samples: int
     labels: tuple[str, ...]
     made_from: dict[str, Any]
+    seen: Callable[[int], list[SeenSource]] | None = None
 
 
 def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
@@ -63,7 +71,12 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
 
 
 def summarize_dataset(
-    train: TrainConfig, tokenizer: Tokenizer, special: SpecialIds, folder: Path | None, lists: Path | None
+    train: TrainConfig,
+    tokenizer: Tokenizer,
+    special: SpecialIds,
+    folder: Path | None,
+    lists: Path | None,
+    mix: MixConfig | None = None,
 ) -> DataSummary:
     """Check that a dataset fits the job and the tokenizer, and summarize it.
 
@@ -73,6 +86,7 @@ def summarize_dataset(
         special: the special ids of the job's samples.
         folder: the dataset's folder.
         lists: where lists of samples are stored; None stores them in the dataset.
+        mix: how the sources of the dataset are mixed.
 
     Raises:
         ConfigError: there is no dataset, it does not fit the tokenizer, or it lacks what the job needs.
@@ -89,14 +103,28 @@ def summarize_dataset(
     if train.validation.enabled and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
         fix = "set validation.every_steps and every_epochs to 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
-    sampler = text_sampler(train, open_split_data(folder, TRAIN, lists), TRAIN, special, masking)
+    source = open_split_data(folder, TRAIN, lists, by_source=mix is not None)
+    sampler = text_sampler(train, source, TRAIN, special, masking, mix)
     if train.next_sentence and train.validation.enabled:  # it may have no sentence pairs
         text_sampler(train, open_split_data(folder, VALIDATION, lists), VALIDATION, special, masking)
-    return DataSummary(sampler.samples, (), {"dataset": dataset.fingerprint})
+    made_from = {"dataset": dataset.fingerprint} | ({"mix": plain(mix)} if mix else {})
+    seen = partial(_seen_sources, sampler.mixed, source.sources) if sampler.mixed else None
+    return DataSummary(sampler.samples, (), made_from, seen)
+
+
+def _seen_sources(order: MixedOrder, sources: Sequence[SourceRange], rows: int) -> list[SeenSource]:
+    """Return what the first rows of a run take of each source."""
+    tokens = {one.name: one.stop - one.start for one in sources}
+    return [SeenSource(one.name, one.rows, round(one.epochs * tokens[one.name]), one.epochs) for one in order.use(rows)]
 
 
 def text_sampler(
-    train: TrainConfig, source: SplitData, split: str, special: SpecialIds, masking: Masking | None
+    train: TrainConfig,
+    source: SplitData,
+    split: str,
+    special: SpecialIds,
+    masking: Masking | None,
+    mix: MixConfig | None = None,
 ) -> TextSampler:
     """Return the sampler of a split: of sentence pairs with `next_sentence`, else as `packing` says.
 
@@ -106,6 +134,7 @@ def text_sampler(
         split: its name.
         special: the special ids of the job's samples.
         masking: masks tokens; None for `clm`.
+        mix: how the split's sources are mixed.
 
     Raises:
         ConfigError: the split has no sample, or no sentence pairs.
@@ -119,6 +148,7 @@ def text_sampler(
         split=split,
         noise_keys=train.task == "rtd",
         drop_last=train.drop_last and split == TRAIN,
+        mix=mix,
     )
     if masking and train.next_sentence:
         return PairSampler(source, config, special, masking)

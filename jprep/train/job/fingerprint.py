@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from jprep.dataset.mix import has_same_rows
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
@@ -20,6 +21,8 @@ _LATER_KEYS: tuple[tuple[str, str, Any], ...] = (
 
 _LATER_TABLES = ("rtd",)
 """Tables that earlier versions did not have: jobs in which they have their default values keep their fingerprint."""
+
+_MIX_FIX = "give the run's first mixture as [[dataset.mix.stages]] with until_step = {}, or use another -o"
 
 _DEFAULTS = TrainConfig()
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
@@ -55,21 +58,29 @@ def extend_job(job: Job, before: Job, where: str) -> Job | None:
     """Return a job as the extension of one with fewer steps; None if they differ in anything else.
 
     Args:
-        job: the new job.
+        job: the new job. Its mixture may differ from that step on with which the existing run ends.
         before: the job of the existing run.
         where: the run directory, for errors.
 
     Raises:
-        MismatchError: the new schedule gives steps of the existing run other learning rates.
+        MismatchError: the new schedule or the new mixture gives steps of the existing run other learning rates or rows.
     """
     if job.steps <= before.steps or not job.made_from:
         return None
     as_before = msgspec.structs.replace(job.train, schedule=before.train.schedule)
-    if job_fingerprint(as_before, job.model, before.steps, job.made_from, job.computed) != before.fingerprint:
+    made_from = job.made_from | ({"mix": before.made_from["mix"]} if job.mix and before.mix else {})
+    if job_fingerprint(as_before, job.model, before.steps, made_from, job.computed) != before.fingerprint:
         return None
+    if job.mix and before.mix and not has_same_rows(job.mix, before.mix, before.steps):
+        raise MismatchError(_other_rows(job, before), where=where, fix=_MIX_FIX.format(before.steps))
     if not gives_same_rates(before.train.schedule, before.steps, job.train.schedule, job.steps):
         raise MismatchError(_difference(job, before), where=where, fix=_fix(job, before))
     return msgspec.structs.replace(job, earlier=[*before.earlier, before.fingerprint])
+
+
+def _other_rows(job: Job, before: Job) -> str:
+    what = f"this run cannot be extended from {before.steps:,} to {job.steps:,} steps"
+    return f"{what}: dataset.mix has changed, so the steps already done would have had other rows"
 
 
 def _difference(job: Job, before: Job) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.config import apply_overrides
+from jprep.dataset.mix import MixConfig
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
 from jprep.io.environments import interpreter
@@ -129,6 +130,7 @@ def prepare_run(
     tokenizer: Path,
     dataset: Path | None,
     *,
+    mix: MixConfig | None = None,
     dry: bool = False,
 ) -> PreparedRun:
     """Plan a run. Nothing is written but lists of the dataset's samples; if `dry`, nothing at all.
@@ -140,6 +142,7 @@ def prepare_run(
         run: the run directory.
         tokenizer: the tokenizer's folder.
         dataset: the dataset's folder, for `clm` and `mlm`.
+        mix: how the sources of the dataset are mixed: the recipe's `[dataset.mix]`.
         dry: if the backend is not installed, plan for the environment that `jprep backends install` would create.
 
     Raises:
@@ -160,7 +163,7 @@ def prepare_run(
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
         more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(sources, train, planner, options)}
-        job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, **more)
+        job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, mix=mix, **more)
     host = this_host(_python(planner, options, dry=dry))
     plan = planner.plan(job, run.absolute(), host)  # its errors say why
     _check_task(planner, train.task)

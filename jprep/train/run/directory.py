@@ -208,4 +208,4 @@ def _compared(job: Job) -> dict[str, Any]:
     train = {key: value for key, value in fields["train"].items() if key not in (*UNFINGERPRINTED_KEYS, *_PATH_KEYS)}
     train["model"] = {key: value for key, value in train["model"].items() if key not in _MODEL_KEYS}
     kept = {key: fields[key] for key in _COMPARED_FIELDS}
-    return {**kept, "train": train, "options": fields["computed"]}
+    return {"dataset.mix": fields["mix"], **kept, "train": train, "options": fields["computed"]}

@@ -69,10 +69,11 @@ class Batches:
     def _text(self, split: str) -> TextSampler:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
-        source = open_split_data(folder, split, sample_lists_folder(folder, self._run))
+        mix = job.mix if split == TRAIN else None
+        source = open_split_data(folder, split, sample_lists_folder(folder, self._run), by_source=mix is not None)
         masked = section.task in ("mlm", "rtd")
         masking = Masking(section.masking, job.special, source.separators.newline) if masked else None
-        return text_sampler(section, source, split, job.special, masking)
+        return text_sampler(section, source, split, job.special, masking, mix)
 
     def _labelled(self, split: str, found: LabelledSplits) -> LabelledSampler:
         data, rows = (found.data, found.rows) if split == TRAIN else (found.validation, found.validation_rows)

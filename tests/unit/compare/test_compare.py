@@ -132,6 +132,18 @@ def test_damaged_scores_of_unfinished_work_are_computed_again(models: FakeModels
     assert len(models.trained) == 5
 
 
+def test_scores_of_a_lost_plan_are_computed_again(models: FakeModels, texts: Path, tmp_path: Path) -> None:
+    """Else models of the old size would be compared with models of the new one."""
+    recipes = [write_recipe(tmp_path, "one", texts), write_recipe(tmp_path, "two", texts, ids=500)]
+    models.fails_at = 2  # the measurement, and one model
+    with pytest.raises(RuntimeError, match="killed"):
+        run(recipes, tmp_path / "out", size="")
+    (tmp_path / "out" / ".state" / "plan.json").write_bytes(b"{")
+    models.fails_at, models.trained = 0, []
+    run(recipes, tmp_path / "out", size="")
+    assert len(models.trained) == 5  # the measurement, and two models for each of two recipes
+
+
 def test_texts_that_stand_in_a_training_text_are_left_out_for_every_arm(
     models: FakeModels, texts: Path, tmp_path: Path
 ) -> None:
@@ -195,11 +207,22 @@ def test_wrong_recipes_and_options_are_refused(models: FakeModels, texts: Path, 
         ([one, other], {}, "no source in common"),
         ([one, two], {"tasks": (tmp_path / "none.jsonl",)}, "no such file"),
         ([one, two], {"held_out": (tmp_path / "none.txt",)}, "no such file"),
+        ([one, two], {"held_out": (tmp_path,)}, "got a directory"),
         ([one, two], {"backend": "flax"}, "cannot score texts"),
     ):
         with pytest.raises(ConfigError, match=message):
             run(recipes, tmp_path / "out", **more)
     assert not models.trained
+
+
+def test_a_recipe_that_drops_everything_is_named_with_the_reasons(
+    models: FakeModels, texts: Path, tmp_path: Path
+) -> None:
+    one = write_recipe(tmp_path, "one", texts)
+    two = write_recipe(tmp_path, "two", texts, filters='[{ use = "length", min_chars = 100000 }]')
+    with pytest.raises(ConfigError, match="no document") as caught:
+        run([one, two], tmp_path / "out")
+    assert caught.value.where == str(two) and "length" in caught.value.fix
 
 
 def test_the_progress_is_reported(models: FakeModels, texts: Path, tmp_path: Path) -> None:
@@ -209,10 +232,15 @@ def test_the_progress_is_reported(models: FakeModels, texts: Path, tmp_path: Pat
         def stage(self, text: str) -> None:
             seen.append(text)
 
+        def note(self, text: str) -> None:
+            seen.append(text)
+
         def scored(self, arm: str, seed: int, bits_per_character: float) -> None:
             seen.append(f"{arm}{seed}")
 
     recipes = [write_recipe(tmp_path, "one", texts), write_recipe(tmp_path, "two", texts, ids=500)]
     compare(recipes, tmp_path / "out", OPTIONS, Reporter())
     assert [text for text in seen if len(text) == 2] == ["A1", "B1", "A2", "B2"]
-    assert seen[0] == "reading web"
+    assert seen[0] == "reading web" and not any("budget" in text for text in seen)
+    compare(recipes, tmp_path / "late", OPTIONS._replace(budget=parse_budget("0.001s"), seeds=0), Reporter())
+    assert any("of the budget are left" in text for text in seen)

@@ -11,7 +11,7 @@ import pytest
 
 from jprep.compare.options import CompareOptions, parse_budget
 from jprep.compare.result import Comparison
-from jprep.compare.run import compare
+from jprep.compare.run import CompareReporter, compare
 from jprep.compare.statistics.differences import BITS_PER_CHARACTER
 from jprep.compare.statistics.false_alarms import false_alarm_rate
 from jprep.errors import ConfigError, InputError, MismatchError
@@ -52,6 +52,21 @@ def test_all_forms_of_jglue_are_answered_and_judged(models: FakeModels, recipes:
         "marc_ja accuracy",
         "jsquad bits per character of the answer",
     ]
+
+
+def test_shortened_and_repeated_items_are_noted(models: FakeModels, recipes: list[Path], tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Reporter(CompareReporter):
+        def note(self, text: str) -> None:
+            seen.append(text)
+
+    long = {"context": "山と川。" * 300, "question": "何がありますか。", "answers": [{"text": "山"}]}
+    items = [long, long, long | {"context": "空です。"}]
+    (tmp_path / "quiz.jsonl").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
+    compare(recipes, tmp_path / "out", OPTIONS._replace(tasks=(tmp_path / "quiz.jsonl",)), Reporter())
+    assert "note: quiz: repeated items left out: 1" in seen
+    assert any("quiz, B: 1 of 2 items are longer than the model's rows" in text for text in seen)
 
 
 def test_items_in_the_training_texts_of_one_arm_are_left_out_for_both(models: FakeModels, tmp_path: Path) -> None:

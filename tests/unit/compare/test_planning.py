@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from jprep.compare.models import training
 from jprep.compare.models.sizes import SIZES, train_section
 from jprep.compare.options import CompareOptions, parse_budget
 from jprep.compare.planning import (
     Calibration,
     StoredPlan,
     choose_plan,
+    expected_seconds,
     flops_per_character,
     guess_plan,
     read_plan,
@@ -21,8 +23,10 @@ from jprep.compare.planning import (
     write_plan,
 )
 from jprep.compare.result import ComparisonPlan
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, MachineError
+from jprep.train.backend import Finding
 from jprep.train.job.config import check_train_config
+from jprep.train.launcher.launch import load_backend
 
 RATE = 3e10
 
@@ -32,8 +36,8 @@ def arm(characters: int = 10**9, tokens_per_character: float = 0.6) -> Any:
     return SimpleNamespace(manifest=manifest, characters=characters, tokens_per_character=tokens_per_character)
 
 
-def planned(budget: str, arms: int = 2, characters: int = 10**9, **more: Any) -> ComparisonPlan:
-    options = CompareOptions(parse_budget(budget), **more)
+def planned(budget: str, arms: int = 2, characters: int = 10**9, wanted: int = 0, **more: Any) -> ComparisonPlan:
+    options = CompareOptions(parse_budget(budget), **{"characters": wanted} | more)
     return choose_plan(options, [arm(characters)] * arms, Calibration(RATE, 20.0), options.budget.seconds)
 
 
@@ -59,6 +63,13 @@ def test_the_plan_fits_into_the_budget(budget: str, arms: int) -> None:
     assert len(plan.seeds) >= 2
 
 
+def test_a_plan_that_takes_longer_than_the_budget_is_known_to() -> None:
+    arms, calibration = [arm()] * 2, Calibration(RATE, 20.0)
+    assert expected_seconds(planned("20min"), arms, calibration) <= 1200
+    assert expected_seconds(planned("20min", size="85m", wanted=10**7), arms, calibration) > 1200
+    assert expected_seconds(planned("10s"), arms, calibration) > 10  # two models of two arms: 80 s only to start them
+
+
 def test_more_time_gives_larger_models() -> None:
     sizes = [list(SIZES).index(planned(budget).size.name) for budget in ("10min", "2h", "100h")]
     assert sizes == sorted(sizes) and sizes[0] == 0 < sizes[-1]
@@ -70,11 +81,44 @@ def test_text_is_not_repeated_more_often_than_it_teaches() -> None:
 
 
 def test_what_the_user_chose_is_kept() -> None:
-    plan = planned("20min", seeds=7, size="0.8m", characters=123_456)
+    plan = planned("20min", seeds=7, size="0.8m", wanted=123_456)
     assert plan.seeds == list(range(1, 8)) and plan.size.name == "0.8m"
     fixed = CompareOptions(parse_budget("1min"), seeds=2, size="5m", characters=999)
     assert choose_plan(fixed, [arm()], None, 0).characters == 999
     assert guess_plan(fixed, 2).seeds == [1, 2]
+
+
+def test_the_size_follows_from_the_characters_if_they_are_given() -> None:
+    """A long budget is no reason for a large model that sees little text, nor for one that does not fit into it."""
+    assert planned("20h").size.name != "0.1m"
+    few, more = planned("20h", wanted=2_000_000), planned("20h", wanted=20_000_000)
+    assert (few.size.name, few.characters) == ("0.1m", 2_000_000)
+    assert (more.size.name, more.characters) == ("0.8m", 20_000_000)
+    assert planned("10min", wanted=10**9).size.name == "0.1m"
+    options = CompareOptions(parse_budget("20h"), characters=2_000_000)
+    assert guess_plan(options, 2).size.name == "0.1m"
+
+
+@pytest.mark.parametrize(("device", "fix"), [("gpu", "the budget without gpu:"), ("cpu", "buy one")])
+def test_a_missing_device_is_found_before_anything_is_built(
+    device: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--budget gpu:30min` without a GPU would else fail after the data is prepared."""
+    backend, findings = load_backend("torch"), [Finding("PyTorch 2"), Finding("no GPU", "error", "buy one")]
+    monkeypatch.setattr(type(backend), "check", lambda self, options: findings)
+    monkeypatch.setattr(training, "worker_python", lambda planner, options: Path())
+    with pytest.raises(MachineError, match="no GPU") as caught:
+        training.check_backend("torch", device)
+    assert fix in caught.value.fix
+    findings.pop()
+    training.check_backend("torch", device)
+
+
+def test_a_model_of_another_backend_or_device_is_another_run(tmp_path: Path) -> None:
+    """Options may change until a model is scored: half of a training must not be another backend's."""
+    data: Any = SimpleNamespace(key="abc")
+    plans = [planned("20min"), planned("20min", backend="deepspeed"), planned("gpu:20min")]
+    assert len({training.run_folder(tmp_path, data, plan, 100, 1) for plan in plans}) == 3
 
 
 def test_large_inputs_are_sampled() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from jprep.dataset.manifest import TEST, TRAIN, VALIDATION, dataset_config, read_dataset
 from jprep.dataset.preprocessing.split_assignment import SplitAssignment, split_of_key
+from jprep.dataset.sampling.sources import source_ranges
 from jprep.errors import ConfigError
 from tests.conftest import Run
 
@@ -79,6 +80,19 @@ def test_the_test_split_is_inspected_and_exported(work: Path, jprep: Run, tmp_pa
     assert "document  0 of test" in shown and "試験にだけ" in shown
     jprep("dataset", "export", work / "dataset", "--format", "fairseq", "-o", tmp_path / "data-bin")
     assert {path.stem for path in (tmp_path / "data-bin").glob("*.bin")} == {"train", "valid", "test"}
+
+
+def test_a_mixture_is_not_part_of_the_packed_files(work: Path, jprep: Run) -> None:
+    """Sources that are held out need not be named; packing again finds the finished dataset."""
+    dataset, folder = read_dataset(work / "dataset"), work.parents[1]
+    tokens = dataset.splits[0].tokens
+    assert [tuple(one) for one in source_ranges(dataset, TRAIN)] == [
+        ("train", 0, tokens), ("dev", tokens, tokens), ("test", tokens, tokens)
+    ]  # fmt: skip
+    again = jprep("dataset", "pack", "legal.toml", "--set", "dataset.mix.repeats.train=3", cwd=folder)
+    assert dataset.signature in again.stdout and read_dataset(work / "dataset") == dataset
+    other = jprep("dataset", "pack", "legal.toml", "--set", "dataset.mix.weights.tran=3", cwd=folder, code=2).stderr
+    assert "names the source 'tran', which does not exist" in other and "train, dev, test" in other
 
 
 def test_an_unknown_source_is_named(work: Path, jprep: Run) -> None:

@@ -81,3 +81,20 @@ def test_numbers_are_short() -> None:
 
 def test_shortened_text_names_what_is_left_out() -> None:
     assert shortened("あ" * 2005, 5) == "あああああ… (2,000 more characters)"
+
+
+def test_a_legend_distinguishes_names_that_differ_at_their_ends() -> None:
+    names = ["jawiki-large-batch-1, training", "jawiki-large-batch-1, validation", "jawiki-large-batch-2, training"]
+    svg = lines(dict.fromkeys([*names, "_trial"], ([1, 2], [3, 4])), title="x", x_label="a", y_label="b")
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", svg)[-4:]
+    assert len(set(shown)) == 4 and shown[1].endswith(", validation") and shown[3].endswith("_trial")
+
+
+def test_documents_are_counted_in_whole_numbers() -> None:
+    svg = histogram([0, 1, 2], [3, 1], title="x", x_label="a")
+    assert not re.search(r">[0-9]\.5<", svg[svg.index("a</text>") :])
+
+
+def test_a_logarithmic_axis_of_less_than_a_decade_has_labels() -> None:
+    svg = histogram([120, 300, 900], [3, 1], title="x", x_label="a", log_x=True)
+    assert re.findall(r">([0-9,]+)</text>", svg[: svg.index("a</text>")]) == ["200", "500"]

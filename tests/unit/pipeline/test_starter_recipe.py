@@ -172,6 +172,27 @@ def test_damaged_records_are_errors(content: bytes, end: str, tmp_path: Path) ->
         local_inputs([str(path)])
 
 
+def test_the_field_of_a_record_of_several_megabytes_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    path.write_text(json.dumps({"content": "a" * 3_000_000}) + "\n", encoding="utf-8")
+    assert local_inputs([str(path)]).reader == {"use": "jsonl", "text": "content"}
+
+
+def test_a_header_that_is_no_header_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("a" * 200_000 + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="no names of columns"):
+        local_inputs([str(path)])
+
+
+def test_a_name_that_cannot_be_one_is_refused_by_its_option(tmp_path: Path) -> None:
+    """Before a recipe is composed: the error would name a temporary file, and a line break would end a comment."""
+    for name in ("a\x1b[31m", "x\ny = 1", "..", ""):
+        with pytest.raises(ConfigError, match="cannot be called") as caught:
+            compose_recipe(Answers(name=name), tmp_path / "recipe.toml")
+        assert caught.value.where == "--name"
+
+
 def test_names_on_the_hub() -> None:
     assert hub_pattern("org/name") == f"{HUB}org/name/**/*.parquet"
     assert hub_pattern(f"{HUB}org/name/data/train-*.parquet") == f"{HUB}org/name/data/train-*.parquet"

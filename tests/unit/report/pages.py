@@ -38,6 +38,7 @@ def page_of(paths: Sequence[Path], **options: object) -> str:
     found = _Elements()
     found.feed(page)
     assert "script" not in found.tags
+    assert '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';' in page
     assert len(found.ids) == len(set(found.ids))
     assert all(target.startswith(("#", "data:")) for target in found.targets), found.targets
     assert {target[1:] for target in found.targets if target.startswith("#")} <= set(found.ids)

@@ -11,7 +11,7 @@ import pytest
 from jprep.corpus.store import REJECTS
 from jprep.errors import DamagedError
 from jprep.report.build import Report, build_report
-from jprep.report.corpus import reject_scan
+from jprep.report.corpus import pages, reject_scan
 from jprep.report.page import MAX_BYTES
 from tests.fakes.small_corpus import GOOD, READER, UNSAFE, Page, build_corpus, posts
 
@@ -78,7 +78,7 @@ def test_the_same_corpus_gives_the_same_bytes(small: Path, tmp_path: Path, monke
 def test_without_the_inputs_the_page_says_so(small: Path, tmp_path: Path) -> None:
     shutil.copytree(small / "corpus", tmp_path / "corpus")
     page = Page(build_report([tmp_path / "corpus"]).html()).check()
-    assert "the input posts.jsonl was not found" in page.text and "--inputs PATH" in page.text
+    assert "the input posts.jsonl was not found" in page.text and "with --inputs" in page.text
     found = Page(build_report([tmp_path / "corpus"], places=[small / "inputs"]).html()).check()
     assert "not found" not in found.text and '{"title": ' in found.text
 
@@ -170,3 +170,16 @@ def test_deleted_characters_are_named(tmp_path: Path) -> None:
     normalizers = [{"use": "characters", "delete": "館"}]
     page = Page(build_report([build_corpus(tmp_path, posts(), normalizers=normalizers).folder]).html()).check()
     assert "deleted: U+9928" in page.text
+
+
+def test_corpora_of_the_same_name_have_different_titles(small: Path, tmp_path: Path) -> None:
+    shutil.copytree(small / "corpus", tmp_path / "other")
+    titles = [section.title for section in build_report([small / "corpus", tmp_path / "other"]).sections]
+    assert titles == [f"Corpus small ({folder.as_posix()})" for folder in (small / "corpus", tmp_path / "other")]
+
+
+def test_large_inputs_are_read_only_if_they_are_named(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "with --inputs" not in Page(build_report([small / "corpus"]).html()).text
+    monkeypatch.setattr(pages, "_UNASKED_BYTES", 1)
+    assert "with --inputs" in Page(build_report([small / "corpus"]).html()).text
+    assert "with --inputs" not in Page(build_report([small / "corpus"], places=[small / "inputs"]).html()).text

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from jprep.errors import ConfigError
+from jprep.report.build import build_report
 from jprep.report.inputs import ReportInput, find_inputs
+from jprep.report.section import ReportOptions
 from tests.fakes.small_corpus import build_corpus, posts
 
 
@@ -26,6 +28,24 @@ def unfinished(folder: Path) -> Path:
 
 def test_a_corpus_is_found_by_its_directory_and_its_manifest(small: Path) -> None:
     assert find_inputs([small]) == [ReportInput("corpus", small)] == find_inputs([small / "corpus.json", small])
+
+
+def test_an_output_that_is_given_twice_is_shown_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small.parent)
+    assert find_inputs([Path(small.name), small]) == [ReportInput("corpus", Path(small.name))]
+
+
+@pytest.mark.parametrize(
+    ("option", "options"),
+    [
+        ("--beside", ReportOptions(beside=["t"])),
+        ("--text", ReportOptions(texts=[Path("t")])),
+        ("--samples", ReportOptions(prompts=["t"])),
+    ],
+)
+def test_options_without_effect_are_refused(small: Path, option: str, options: ReportOptions) -> None:
+    with pytest.raises(ConfigError, match=f"{option} has no effect: there is no (tokenizer|run) among the paths"):
+        build_report([small], options)
 
 
 def test_a_work_directory_gives_its_outputs_in_the_order_of_the_steps(small: Path, tmp_path: Path) -> None:

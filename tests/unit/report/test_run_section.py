@@ -163,3 +163,14 @@ def test_the_folds_of_a_cross_validation_are_runs(tmp_path: Path) -> None:
     (folds / "folds.json").write_text("{}")
     [section] = build_report([folds]).sections
     assert section.title == "Runs small (fold-0), small (fold-1)"
+
+
+def test_a_loss_that_is_not_finite_is_shown(tmp_path: Path) -> None:
+    run = trained_run(tmp_path)
+    logged = [Event(1.0 + step, step, "log", {"loss": 5.0 - step if step < 3 else None}) for step in range(1, 6)]
+    write_events(run, [Event(1.0, 0, "start"), *logged])
+    assert read_history(run).undefined == [3, 4, 5]
+    page = page_of([run])
+    assert "<td>not finite</td>" in page and "3, the first at step 3" in page
+    write_events(run, [Event(1.0, 0, "start"), *logged, Event(9.0, 2, "start"), Event(10.0, 3, "log", {"loss": 1.0})])
+    assert read_history(run).undefined == [] and "<td>none</td>" in page_of([run])

@@ -135,6 +135,10 @@ def test_a_damaged_shard_is_reported(hostile: Path, tmp_path: Path, open_client:
     assert "this file is not what was written" in page.text and "jprep corpus verify" in page.text
     shard.unlink()
     assert "this file is missing" in client.get("/documents/0/1").text
+    shard.mkdir()  # a file that cannot be read
+    for path in ("/", "/?q=短い", "/?q=長"):
+        listed = client.get(path)
+        assert listed.status_code == 200 and "1 file is damaged or missing" in listed.text
 
 
 @pytest.mark.parametrize(
@@ -189,3 +193,15 @@ def test_a_missing_library_names_the_extra(hostile: Path, monkeypatch: pytest.Mo
     with pytest.raises(MachineError) as error:
         Viewer(hostile)
     assert error.value.fix == "pip install 'jprep[view]'"
+
+
+def test_stepping_through_documents_crosses_files_and_keeps_the_search(client: TestClient) -> None:
+    seen, path = [], "/documents/0/0?q=東京&page=2"
+    while path:
+        seen.append(path.partition("?")[0])
+        page = client.get(path).text
+        assert 'href="/?q=%E6%9D%B1%E4%BA%AC&amp;page=2"' in page
+        found = re.search(r'<a rel="next" href="([^"]*)">Next document', page)
+        path = html.unescape(found[1]) if found else ""
+    assert seen == [f"/documents/{part}/{row}" for part in range(2) for row in range(3)]
+    assert 'rel="prev" href="/documents/0/2"' in client.get("/documents/1/0").text

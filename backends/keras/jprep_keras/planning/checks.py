@@ -40,6 +40,9 @@ def check_options(job: Job, options: Options) -> None:
     if options.records and job.train.data:
         fix = f"remove {SECTION}.records"
         raise ConfigError(f"records are for clm and mlm, not {job.train.task}", where=f"{SECTION}.records", fix=fix)
+    if options.records and job.mix:
+        fix = f"remove {SECTION}.records, or dataset.mix"
+        raise ConfigError("records have an order of their own, not that of a mixture", where="dataset.mix", fix=fix)
     model_type = job.model["model_type"]
     if model_type not in MODEL_TYPES:
         fix = f"use one of {', '.join(MODEL_TYPES)}, or another backend"

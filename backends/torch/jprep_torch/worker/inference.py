@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,9 @@ def score(logits: Callable[[torch.Tensor], torch.Tensor], request: Score) -> lis
     Args:
         logits: returns the logits of rows of ids, (rows, length) → (rows, length, vocabulary).
         request: the rows.
+
+    Raises:
+        InputError: a likelihood is not finite, which JSON could not hold.
     """
     found = [0.0] * len(request.rows)
     order = sorted(range(len(found)), key=lambda number: len(request.rows[number]))
@@ -109,6 +113,8 @@ def score(logits: Callable[[torch.Tensor], torch.Tensor], request: Score) -> lis
             labels = ids[place, start:end].to(computed.device)
             losses = cross_entropy(computed[place, start - 1 : end - 1].float(), labels, reduction="none")
             found[number] = -float(losses.double().sum())
+    if not all(map(isfinite, found)):
+        raise InputError("the model's likelihoods are not finite: its training has diverged")
     return found
 
 

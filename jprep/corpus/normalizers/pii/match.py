@@ -22,30 +22,30 @@ A detector looks for digits first, which are rare, and then at what stands aroun
 """
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
-_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u207b\u02d7\ufe63\uff70"), ord("-"))
+_HYPHENS = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\u2500\u207b\u02d7\ufe63\uff70"), ord("-"))
 _SPACES = dict.fromkeys((0x3000, 0xA0), ord(" "))
-_TABLE_SIZE = 1 << 16  # all replaced characters are below
-_LONG_VOWEL = re.compile(r"(?<=[0-9])ー(?=[0-9])")
+_REPLACED = _FULL_WIDTH | _HYPHENS | _SPACES
+_LONG_VOWEL = re.compile(r"ー(?<=[0-9]ー)(?=[0-9])")
 
 
 def simplified(text: str) -> str:
     """Return a text of the same length with ASCII digits, letters, brackets, hyphens and spaces."""
     import numpy as np
 
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    low = np.minimum(codes, _TABLE_SIZE - 1)
-    simple = np.where(codes < _TABLE_SIZE, _table()[low], codes).astype("<u4")
-    result = simple.tobytes().decode("utf-32-le", "surrogatepass")
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
+    result: str = _table().take(units).tobytes().decode("utf-16-le", "surrogatepass")
+    if len(result) != len(text):  # two lone surrogates side by side became one character
+        result = text.translate(_REPLACED)
     return _LONG_VOWEL.sub("-", result) if "ー" in result else result
 
 
 @cache
 def _table() -> Any:
-    """Return the simplified code of each code below `_TABLE_SIZE`."""
+    """Return the simplified form of each unit of UTF-16; all replaced characters have one unit."""
     import numpy as np
 
-    table = np.arange(_TABLE_SIZE, dtype="<u4")
-    for code, simple in (_FULL_WIDTH | _HYPHENS | _SPACES).items():
+    table = np.arange(1 << 16, dtype="<u2")
+    for code, simple in _REPLACED.items():
         table[code] = simple
     return table
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Literal
 
+from jprep.corpus.normalizers.pii.addresses import postal_addresses
 from jprep.corpus.normalizers.pii.match import Detector, Match, simplified
 from jprep.corpus.normalizers.pii.network import ip_addresses, mail_addresses
 from jprep.corpus.normalizers.pii.numbers import bank_accounts, cards, my_numbers, telephones
-from jprep.corpus.normalizers.pii.places import licence_plates, postal_addresses, postal_codes
+from jprep.corpus.normalizers.pii.places import licence_plates, postal_codes
 from jprep.corpus.step import Normalizer, StepConfig
 
 Kind = Literal[
@@ -76,4 +78,6 @@ def find_personal_data(text: str, kinds: tuple[str, ...] = tuple(DETECTORS)) -> 
 
 
 def _overlaps(match: Match, others: list[tuple[Match, str]]) -> bool:
-    return any(other.start < match.end and match.start < other.end for other, _ in others)
+    """Return whether a match overlaps one of others, which are in order and apart from each other."""
+    before = bisect_right(others, match.end - 1, key=lambda other: other[0].start)
+    return before > 0 and others[before - 1][0].end > match.start

@@ -15,19 +15,38 @@ from jprep.corpus.normalizers.pii.match import Match, after, digits
 _NUMBER = re.compile(r"[0-9](?:[0-9]|[-. ()]{1,2}(?=[0-9(])){5,24}(?![-.]?[0-9A-Za-z_])")
 """Digits in groups: what could be a telephone number, a card or a My Number."""
 
-_INSIDE = re.compile(r"[0-9A-Za-z_/][+(]?$|[0-9A-Za-z][-.#=][+(]?$|[0-9]:[+(]?$")
+_INSIDE = re.compile(r"(?:[0-9A-Za-z_]|(?<!-[0-9]{4})/|(?:[0-9]|[A-Za-z]{2})\.|[0-9A-Za-z][-#=]|[0-9]:)[+(]?$")
 """What stands before digits that are the end of a longer number, a code or a path."""
+
+_LABEL = re.compile(r"(?:(?<![A-Za-z])(?:TEL|FAX|PHONE|MOBILE)|card(?:_?no)?)[.:=]?[+(]?$", re.IGNORECASE)
+"""Words that may touch a number."""
 
 
 @lru_cache(maxsize=1)  # three kinds of numbers look at the same ones
 def _numbers(text: str) -> list[Match]:
     """Return the places of digits in groups, with a plus sign or a bracket before them."""
-    found = []
-    for number in _NUMBER.finditer(text):
-        start = number.start()
-        if not after(text, start, _INSIDE, 3):
-            found.append(Match(start - (text[start - 1 : start] in ("+", "(")), number.end()))
-    return found
+    return [
+        Match(number.start() - (text[number.start() - 1 : number.start()] in ("+", "(")), number.end())
+        for number in _NUMBER.finditer(text)
+    ]
+
+
+_NEXT_GROUP = re.compile(r"[-.]?[0-9]| [0-9]{3}")
+
+
+def _search(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield where a pattern is found in digits in groups, beside other numbers that a space or a bracket sets apart.
+
+    Groups that spaces separate are a number only without digits before and after them.
+    """
+    for number in _numbers(text):
+        for found in pattern.finditer(text, number.start, number.end):
+            start = found.start()
+            if after(text, start, _INSIDE, 8) and not after(text, start, _LABEL, 10):
+                continue
+            spaced = " " in found[0] and "-" not in found[0]
+            if not (spaced and text[number.start : start].strip(" (")) and not _NEXT_GROUP.match(text, found.end()):
+                yield found
 
 
 _AREA = r"0[1-9][0-9]{0,3}"
@@ -40,30 +59,43 @@ _MOBILE_IN_BRACKETS = re.compile(r"\(?0[5-9]0\)? ?\(?[0-9]{4}\)?[-. ]?[0-9]{4}")
 _FREE_CALL = re.compile(
     r"(?:0120|0570|0990)([-. ])(?:[0-9]{3}\1[0-9]{3}|[0-9]{2}\1[0-9]{4})|0800([-. ])[0-9]{3}\2[0-9]{4}"
 )
-_INTERNATIONAL = re.compile(r"\+[1-9][0-9]{0,2}[-. ]?(?:\(0\))?[0-9](?:[-. ]?[0-9]){6,12}")
+_INTERNATIONAL = re.compile(r"(?:\+|00(?=81))[1-9][0-9]{0,2}\)?[-. ]?(?:\(0\))?[0-9](?:[-. ]?[0-9]){6,12}")
+_TELEPHONE_SHAPES = re.compile(
+    "|".join(
+        f"(?:{pattern})"
+        for pattern in (
+            r"(?:\+|00(?=81))[1-9][0-9. ()-]{7,20}[0-9]",
+            r"0[0-9]{9,10}",
+            rf"\({_AREA}\) ?\(?{_LOCAL}[-. )]{{1,2}}[0-9]{{4}}",
+            rf"{_AREA} ?\([0-9]{{1,4}}\)[- ]?[0-9]{{4}}",
+            r"0[0-9]{1,4}([-. ])[0-9]{1,4}[-. ][0-9]{3,4}",
+        )
+    ).replace("([-. ])", "[-. ]")
+)
+"""What may be a telephone number; the patterns above decide."""
 _UNGROUPED = re.compile(r"0[1-9][0-9]{8}|0(?:120|570|990)[0-9]{6}|0[5-9]0[0-9]{8}")
 _TELEPHONE = re.compile(
-    r"(?:電話|でんわ|連絡先|携帯|ファッ?クス|問い?合わせ|番号|☎|℡|📞|\b(?:TEL|FAX|PHONE|MOBILE))[^0-9\n]{0,12}$",
+    r"(?:電話|でんわ|連絡先|携帯|ファッ?クス|問い?合わせ|番号|☎|℡|📞|(?<![A-Za-z])(?:TEL|FAX|PHONE|MOBILE))[^0-9\n]{0,12}$",
     re.IGNORECASE,
 )
 _OTHER_NUMBER = re.compile(
-    r"(?:型番|品番|品名|型式|商品|注文|伝票|製造|管理|識別|ISBN|ISSN|JAN|No)[^0-9\n]{0,6}$", re.IGNORECASE
+    r"(?:型番|品番|品名|型式|商品|注文|伝票|製造|管理|識別|振替|口座|ISBN|ISSN|JAN|No)(?![^0-9\n]{0,6}(?:電話|TEL|FAX))[^0-9\n]{0,6}$",
+    re.IGNORECASE,
 )
 
 
 def telephones(text: str) -> Iterator[Match]:
     """Yield telephone and fax numbers: of Japan in groups, or without groups after a word like 電話; and +81 …"""
-    for match in _numbers(text):
-        number = text[match.start : match.end]
-        if _is_telephone(number):
-            if not after(text, match.start, _OTHER_NUMBER, 16):
-                yield match
-        elif _UNGROUPED.fullmatch(number) and after(text, match.start, _TELEPHONE, 24):
-            yield match
+    for found in _search(_TELEPHONE_SHAPES, text):
+        if _is_telephone(found[0]):
+            if not after(text, found.start(), _OTHER_NUMBER, 16):
+                yield Match(found.start(), found.end())
+        elif _UNGROUPED.fullmatch(found[0]) and after(text, found.start(), _TELEPHONE, 24):
+            yield Match(found.start(), found.end())
 
 
 def _is_telephone(number: str) -> bool:
-    if number[0] == "+":
+    if number[0] == "+" or number.startswith("0081"):
         return _INTERNATIONAL.fullmatch(number) is not None and 8 <= len(digits(number)) <= 15
     if _FREE_CALL.fullmatch(number) or _MOBILE.fullmatch(number) or _MOBILE_IN_BRACKETS.fullmatch(number):
         return len(number) > 10
@@ -80,10 +112,9 @@ _CARD_GROUPS = re.compile(
 
 def cards(text: str) -> Iterator[Match]:
     """Yield numbers of payment cards: an issuer's prefix, 14 to 19 digits, and a correct check digit."""
-    for match in _numbers(text):
-        number = text[match.start : match.end]
-        if _CARD_GROUPS.fullmatch(number) and _ISSUERS.match(number) and luhn(digits(number)):
-            yield match
+    for found in _search(_CARD_GROUPS, text):
+        if _ISSUERS.match(found[0]) and luhn(digits(found[0])):
+            yield Match(found.start(), found.end())
 
 
 def luhn(number: str) -> bool:
@@ -98,12 +129,10 @@ _NAME_OF_MY_NUMBER = re.compile(r"マイナンバー|個人番号|個人識別�
 
 def my_numbers(text: str) -> Iterator[Match]:
     """Yield individual numbers: twelve digits with a correct check digit, in fours or after the number's name."""
-    for match in _numbers(text):
-        shape = _MY_NUMBER.fullmatch(text, match.start, match.end)
-        if not shape or not my_number_is_valid(digits(shape[0])):
-            continue
-        if shape[1] or after(text, match.start, _NAME_OF_MY_NUMBER, 40):
-            yield match
+    for found in _search(_MY_NUMBER, text):
+        named = found[1] or after(text, found.start(), _NAME_OF_MY_NUMBER, 40)
+        if named and my_number_is_valid(digits(found[0])):
+            yield Match(found.start(), found.end())
 
 
 def my_number_is_valid(number: str) -> bool:
@@ -112,15 +141,21 @@ def my_number_is_valid(number: str) -> bool:
     return int(number[11]) == (11 - total % 11 if total % 11 > 1 else 0)
 
 
-_ACCOUNT = re.compile(r"[0-9]{6,8}(?![0-9-])")
+_ACCOUNT = re.compile(r"[0-9]{6,8}(?![0-9円人件台株枚個-])")
 _NAME_OF_ACCOUNT = re.compile(
-    r"(?:(?:普通|当座|貯蓄|定期)(?:預金|口座|貯金)?|口座番号|口座)(?:[ :・()]|番号|No\.?|が|は|へ){0,4}$"
+    r"(?:(?:普通|当座|貯蓄|定期)(?:預金|口座|貯金)*|口座番号|口座|\([普当]\))"
+    r"(?:\([0-9]桁\)|[ :・()\[\]【】「」]|番号|No\.?|第|が|は|へ){0,5}$"
 )
-_POST_OFFICE = re.compile(r"記号[ :・]{0,2}([0-9]{5})(?:-[0-9])?[ ・、,/\-]{0,2}(?:番号)?[ :・]{0,2}$")
+_TRANSFER = re.compile(r"0(?<![0-9-]0)[0-9]{4}-[0-9]-[0-9]{1,6}(?![0-9-])")
+_NAME_OF_TRANSFER = re.compile(r"(?:振替|ゆうちょ|郵貯|口座)[^0-9\n]{0,8}$")
+_POST_OFFICE = re.compile(r"記号(?:[・/]?番号)?[ :・]{0,2}([0-9]{5})(?:-[0-9])?[ ・、,/\-]{0,2}(?:番号)?[ :・]{0,2}$")
 
 
 def bank_accounts(text: str) -> Iterator[Match]:
     """Yield account numbers after words like 普通 or 口座番号, and a post office account's 記号 and 番号."""
+    for found in _TRANSFER.finditer(text):
+        if after(text, found.start(), _NAME_OF_TRANSFER, 16):
+            yield Match(found.start(), found.end())
     for found in _ACCOUNT.finditer(text):
         start = found.start()
         if symbol := after(text, start, _POST_OFFICE, 24):

@@ -1,40 +1,16 @@
-"""Postal codes, postal addresses and licence plates of Japan."""
+"""Postal codes and licence plates of Japan."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from jprep.corpus.normalizers.pii.addresses import PREFECTURE
 from jprep.corpus.normalizers.pii.match import Match, after
 
-_PREFECTURE = (
-    "(?:北海道|東京都|京都府|大阪府|(?:青森|岩手|宮城|秋田|山形|福島|茨城|栃木|群馬|埼玉|千葉|神奈川|新潟|富山|石川|福井|山梨|長野|岐阜"
-    "|静岡|愛知|三重|滋賀|兵庫|奈良|和歌山|鳥取|島根|岡山|広島|山口|徳島|香川|愛媛|高知|福岡|佐賀|長崎|熊本|大分|宮崎|鹿児島|沖縄)県)"
-)
-_END_OF_PREFECTURE = re.compile("[都道府県]")
-_PREFECTURE_BEFORE = re.compile(rf"{_PREFECTURE}$")
-_NAME = "[一-鿿㐀-䶿々〆ヶケノツァ-ヺーぁ-ん]"
-_MUNICIPALITY = rf"{_NAME}{{1,7}}?[市区町村郡]"
-_PARTICLE = r"(?!では|には|での|にて|から|まで|です|ます|という|および|または|における)"
-_TOWN = rf"(?:{_PARTICLE}{_NAME}){{1,14}}?"
-_NUMERAL = "[0-9一二三四五六七八九十]{1,4}"
-_UNIT = "(?:丁目|番町|番地の?|番の?|条[東西南北]?|[-の]) ?"
-_BLOCK = (
-    r"(?<![はがをにとでも約第全計])"
-    rf"(?:(?:{_NUMERAL}{_UNIT}){{1,4}}[0-9]{{1,5}}(?:号室?|番地?)?|[0-9]{{1,5}}番地)"
-)
-"""The numbers of a house: at least two of them (1-2, 三丁目11番1号, 1条西2丁目3番地), or one with 番地."""
-_REST = r"[^\s、。,，()<>「」]"
-_BUILDING = (
-    rf"(?: ?{_REST}{{1,20}}?(?:ビル|マンション|ハイツ|コーポ|アパート|荘|タワー|レジデンス|メゾン|ハウス|号館|団地)"
-    r"[^\s、。,，()<>「」0-9]{0,6} ?(?:[A-Z]?[0-9]{1,4}(?:号室?|階|F)?)?| ?[A-Z]?[0-9]{2,4}号室)?"
-)
-_ADDRESS = re.compile(rf" ?(?:{_MUNICIPALITY} ?){{1,3}}(?:{_TOWN} ?)?{_BLOCK}(?![0-9年月日人円度kmgt%]){_BUILDING}")
-"""What follows the name of a prefecture."""
-
 _CODE = re.compile(r"[0-9]{3}-?[0-9]{4}(?![0-9\-])")
-_NAME_OF_CODE = re.compile(r"(?:〒|郵便番号[ :は]{0,2}) ?$")
-_CODE_BEFORE_ADDRESS = re.compile(rf" {{0,2}}{_PREFECTURE}")
+_NAME_OF_CODE = re.compile(r"(?:[〒〶][ :]{0,2}|郵便番号[ :は]{0,2}) ?$")
+_CODE_BEFORE_ADDRESS = re.compile(rf" {{0,2}}{PREFECTURE}")
 _INSIDE = re.compile(r"[0-9A-Za-z\-]$")
 
 
@@ -43,21 +19,10 @@ def postal_codes(text: str) -> Iterator[Match]:
     for found in _CODE.finditer(text):
         start, named = found.start(), after(text, found.start(), _NAME_OF_CODE, 8)
         if named:
-            sign = text.rfind("〒", max(0, start - 2), start)
-            yield Match(sign if sign >= 0 else start, found.end())
+            sign = named[0][0] in "〒〶"
+            yield Match(start - len(named[0]) if sign else start, found.end())
         elif "-" in found[0] and _CODE_BEFORE_ADDRESS.match(text, found.end()) and not after(text, start, _INSIDE, 1):
             yield Match(start, found.end())
-
-
-def postal_addresses(text: str) -> Iterator[Match]:
-    """Yield addresses with a prefecture, a municipality and the numbers of a house, with the building's name."""
-    done = 0
-    for end in _END_OF_PREFECTURE.finditer(text):
-        prefecture = after(text, end.end(), _PREFECTURE_BEFORE, 4) if end.end() > done else None
-        rest = _ADDRESS.match(text, end.end()) if prefecture else None
-        if prefecture and rest:
-            done = rest.end()
-            yield Match(end.end() - len(prefecture[0]), done)
 
 
 _OFFICES = (
@@ -69,10 +34,10 @@ _OFFICES = (
     "|徳島|香川|高松|愛媛|高知|福岡|北九州|久留米|筑豊|佐賀|長崎|佐世保|熊本|大分|宮崎|鹿児島|奄美|沖縄"
 )
 _PLATE = re.compile(
-    r"[0-9]{1,2}[0-9ACFHKLMPXY]{0,2} ?[あ-えか-さす-ふほ-をれろA-Z] ?"
-    r"(?:[1-9][0-9]-[0-9]{2}|[・.]{1,3}[1-9][0-9]{0,2}|・[1-9]-[0-9]{2}|[1-9][0-9]{1,3})(?![0-9\-年月日人円号番])"
+    r"[0-9]{1,2}[0-9ACFHKLMPXY]{0,2}[ -]?[あ-えか-さす-ふほ-をれろA-Z][ -]?"
+    r"(?:[1-9]?[0-9]-[0-9]{2}|[・.]{1,3}[1-9][0-9]{0,2}|・[1-9]-[0-9]{2}|[1-9][0-9]{1,3})(?![0-9\-年月日人円号番])"
 )
-_OFFICE_BEFORE = re.compile(rf"(?:{_OFFICES}) ?$")
+_OFFICE_BEFORE = re.compile(rf"(?:{_OFFICES})[ -]?$")
 
 
 def licence_plates(text: str) -> Iterator[Match]:
