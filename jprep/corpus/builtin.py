@@ -17,6 +17,7 @@ def jprep_readers() -> dict[str, str]:
         "parquet": f"{package}.parquet:ParquetReader",
         "csv": f"{package}.delimited:CsvReader",
         "tsv": f"{package}.delimited:TsvReader",
+        "aozora": f"{package}.aozora.reader:AozoraReader",
     }
 
 

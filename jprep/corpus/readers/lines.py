@@ -12,6 +12,7 @@ import msgspec
 from jprep.config import suggest_name
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import chunking, encoding
+from jprep.corpus.readers.detection import detect_encoding
 from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
 from jprep.corpus.readers.record_reader import (
     MB,
@@ -64,7 +65,11 @@ class LineReader(RecordReader):
         """Options of all line-based readers."""
 
     def shards(self, path: str) -> Iterator[Shard]:
-        """Split one input into shards."""
+        """Split one input into shards.
+
+        Raises:
+            InputError: a document is too large, or the input is damaged.
+        """
         plain = is_plain(path)
         with open_input(path, max_ratio=self.config.max_ratio) as stream:
             chunker = chunking.Chunker(stream, path, self._limit())
@@ -161,19 +166,46 @@ class TextReader(LineReader):
         Attributes:
             documents: what a document is. `auto`: a whole file of up to 8 MB; in a larger file, the text between blank
                 lines, or each line if the first 8 MB contain no blank line.
-            encoding: encoding of the text.
+            encoding: encoding of the text. `detect` finds out the one of each file, from its first 8 MB.
         """
 
         documents: Literal["auto", "file", "blank_line", "line"] = "auto"
-        encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp"] = "utf-8"
+        encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp", "euc_jis_2004", "iso2022_jp", "detect"] = "utf-8"
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self.encoding = self.config.encoding
 
+    def read(self, shard: Shard, source: str) -> Iterator[Item]:
+        """Yield the documents and rejects of one shard, in order, see `RecordReader.read`."""
+        return super(TextReader, self._in_encoding_of(shard)).read(shard, source)
+
+    def read_with_originals(self, shard: Shard, source: str) -> Iterator[tuple[Item, str]]:
+        """Yield the documents and rejects of one shard, in order, each with its record as text."""
+        return super(TextReader, self._in_encoding_of(shard)).read_with_originals(shard, source)
+
+    def _in_encoding_of(self, shard: Shard) -> TextReader:
+        """Return a reader of the encoding that was detected for the shard's file; it counts in this reader's tally."""
+        if "encoding" not in shard.hints:
+            return self
+        reader = TextReader(self.config)
+        reader.encoding, reader.tally = shard.hints["encoding"], self.tally
+        return reader
+
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         chosen = self.config.documents
-        return {"documents": self._detect_separator(chunker) if chosen == "auto" else chosen}
+        hints = {"documents": self._detect_separator(chunker) if chosen == "auto" else chosen}
+        if self.config.encoding == "detect":
+            head = chunker.head(_ONE_DOCUMENT + 1)
+            hints["encoding"] = detect_encoding(head, complete=len(head) <= _ONE_DOCUMENT) or "utf-8"
+            self._refuse_utf16(hints, path)
+        return hints
+
+    @staticmethod
+    def _refuse_utf16(hints: dict[str, str], path: str) -> None:
+        if hints["encoding"] == "utf-16" and hints["documents"] != "file":
+            fix = 'convert it (iconv -f utf-16 -t utf-8), or set documents = "file"'
+            raise InputError("the file is UTF-16, whose lines cannot be told from its bytes", where=path, fix=fix)
 
     @staticmethod
     def _detect_separator(chunker: chunking.Chunker) -> str:

@@ -1,0 +1,1 @@
+"""Reader of the text files of Aozora Bunko."""

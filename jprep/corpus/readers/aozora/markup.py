@@ -1,0 +1,120 @@
+"""Divide a file of Aozora Bunko into header, text and colophon, and remove the markup of the text."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from jprep.corpus.document import Tally
+from jprep.corpus.readers.aozora.characters import resolve_accents, resolve_gaiji, resolve_repetition
+
+_RULE = re.compile(r"-{10,}[ \t]*")
+_LEGEND_LINES = 80
+_HEADER_LINES = 8  # more lines before the first blank one are text
+_COLOPHON = re.compile(r"底本[：:]")
+_RUBY = re.compile(r"《[^《》\n]*》")
+_RUBY_BASE = re.compile(r"[｜|]([^｜|《》\n]*)(?=《[^《》\n]*》)")
+_NOTE = re.compile(r"［＃[^［］\n]*］")
+_DEPTH = 8  # of notes in notes
+_HELPER = re.compile(r"(?:.*[^一-龥])?.{1,20}(?:訳|編|校訂|校註|校注|編纂|著訳)")
+
+
+class Parts(NamedTuple):
+    """The parts of a file.
+
+    Attributes:
+        header: the lines before the first blank line: title, subtitles, author, translator.
+        legend: the explanation of the markup, or "".
+        body: the text.
+        colophon: from the line `底本：` on: the printed source, the people, the dates, the licence; or "".
+    """
+
+    header: list[str]
+    legend: str
+    body: str
+    colophon: str
+
+
+def divide(text: str) -> Parts:
+    """Return the parts of a file with line feeds only."""
+    lines = text.strip("\n").split("\n")
+    blank = next((at for at, line in enumerate(lines) if not line.strip()), len(lines))
+    if blank == len(lines):
+        return Parts([], "", text, "")
+    if blank > _HEADER_LINES:
+        blank = 0
+    header, rest = [line.strip() for line in lines[:blank]], lines[blank:]
+    legend, rest = _without_legend(rest)
+    end = next((at for at, line in enumerate(rest) if _COLOPHON.match(line) and _begins_block(rest, at)), len(rest))
+    return Parts(header, legend, "\n".join(rest[:end]), "\n".join(rest[end:]).strip())
+
+
+def _without_legend(lines: list[str]) -> tuple[str, list[str]]:
+    rules = [at for at, line in enumerate(lines[:_LEGEND_LINES]) if _RULE.fullmatch(line)][:2]
+    if len(rules) < 2 or any(line.strip() for line in lines[: rules[0]]):
+        return "", lines
+    return "\n".join(lines[rules[0] : rules[1] + 1]), lines[rules[1] + 1 :]
+
+
+def _begins_block(lines: list[str], at: int) -> bool:
+    return at > 0 and not lines[at - 1].strip()
+
+
+def describe(header: list[str]) -> dict[str, str]:
+    """Return `title`, `subtitle`, `author` and `translator` of a header, as far as it has them.
+
+    The first line is the title. A last line that ends in 訳, 編 or the like is the translator, the line before it the
+    author; what lies between is the subtitle.
+    """
+    if not header:
+        return {}
+    title, *others = header
+    helper = others.pop() if len(others) > 1 and _HELPER.fullmatch(others[-1]) else ""
+    author = others.pop() if others else ""
+    found = {"title": title, "subtitle": " ".join(others), "author": author, "translator": helper}
+    return {key: value for key, value in found.items() if value}
+
+
+def plain_text(text: str, legend: str, tally: Tally) -> str:
+    """Return a text without ruby and notes, with the characters that notes describe; count each kind.
+
+    Args:
+        text: header line or body.
+        legend: the file's explanation of its markup. If it explains other marks but not 《》, they are brackets.
+        tally: where to count.
+    """
+    text = resolve_gaiji(_unmasked(text, legend, tally), tally)
+    for _ in range(_DEPTH):
+        text, deleted = _delete_notes(text)
+        tally["notes.deleted"] += deleted
+        if not deleted:
+            break
+    text = resolve_repetition(resolve_accents(text, tally), tally)
+    return text.translate(_UNHIDE)
+
+
+_HIDDEN = {"※［＃始め二重山括弧、1-1-52］": "\ue0f0", "※［＃終わり二重山括弧、1-1-53］": "\ue0f1"}
+_UNHIDE = {0xE0F0: "《", 0xE0F1: "》"}
+
+
+def _unmasked(text: str, legend: str, tally: Tally) -> str:
+    """Delete ruby. Notes for the brackets 《》 themselves are no ruby."""
+    for note, mark in _HIDDEN.items():
+        text = text.replace(note, mark)
+    if legend and "《》" not in legend:
+        return text
+    text = _RUBY_BASE.sub(r"\1", text)
+    text, deleted = _RUBY.subn("", text)
+    tally["ruby.deleted"] += deleted
+    return text
+
+
+def _delete_notes(text: str) -> tuple[str, int]:
+    """Delete the innermost notes. A line of nothing else is deleted as a whole."""
+    lines, deleted = list[str](), 0
+    for line in text.split("\n"):
+        rest, notes = _NOTE.subn("", line)
+        deleted += notes
+        if rest.strip() or not notes:
+            lines.append(rest)
+    return "\n".join(lines), deleted
