@@ -112,6 +112,8 @@ OUTPUTS: dict[str, tuple[Make, str]] = {
     "finished model export": (
         made_of("export.json", "card.json", content='{"task": "mlm"}'), "a finished model export",
     ),
+    "unfinished comparison": (made_of(".state/comparing.json"), "an unfinished comparison"),
+    "finished comparison": (made_of("compare.json", "heldout.jsonl"), "a finished comparison"),
     "folds": (made_of("fold-0/job.json"), "an unfinished set of runs for all folds"),
 }  # fmt: skip
 

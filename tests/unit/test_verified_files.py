@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
@@ -92,6 +92,7 @@ def test_a_flipped_bit_never_changes_the_data(indent: int) -> None:
 
 @given(st.binary(max_size=40))
 def test_garbage_is_a_value_error(data: bytes) -> None:
+    assume(not data.strip().startswith(b"{"))  # a JSON object without a checksum is a file of jprep 0.1
     for kind in (Receipt, dict[str, Any]):
         with pytest.raises(ValueError):
             decode_checksummed(data, kind)

@@ -22,6 +22,7 @@ READERS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".csv":
 HUB = "hf://datasets/"
 _HEAD = 1 << 20  # bytes of the first file that are looked at
 _LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its fields
+_LONGEST_NAME = 1000  # characters of a column's name
 _COMPRESSED = 3  # about how much larger text is than its compressed file
 _FEW_FILES = 20  # fewer text files than this are divided into smaller documents
 _TEXT_FIELDS = ("text", "content", "body", "document", "article", "sentence", "本文", "テキスト", "文章")
@@ -165,9 +166,13 @@ def _json_fields(line: str, path: str) -> list[str]:
 
 def _header_fields(line: str, reader: str, path: str) -> list[str]:
     try:
-        return next(csv.reader([line], delimiter="\t,"[reader == "csv"]), [])
+        names = next(csv.reader([line], delimiter="\t,"[reader == "csv"]), [])
     except csv.Error as error:
         raise ConfigError(f"the first line has no names of columns: {error}", where=path, fix="add them") from error
+    if longest := max((len(name) for name in names if len(name) > _LONGEST_NAME), default=0):
+        what = f"the first line has no names of columns: a field of it has {longest:,} characters"
+        raise ConfigError(what, where=path, fix="add them")
+    return names
 
 
 def _text_field(fields: list[str], wanted: str, path: str) -> str:

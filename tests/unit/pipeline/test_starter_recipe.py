@@ -180,9 +180,10 @@ def test_the_field_of_a_record_of_several_megabytes_is_found(tmp_path: Path) -> 
 
 def test_a_header_that_is_no_header_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
-    path.write_text("a" * 200_000 + "\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="no names of columns"):
-        local_inputs([str(path)])
+    for length in (2_000, 200_000):  # the second is beyond the limit of Python's csv, unless another step has raised it
+        path.write_text("a" * length + "\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match="no names of columns"):
+            local_inputs([str(path)])
 
 
 def test_a_name_that_cannot_be_one_is_refused_by_its_option(tmp_path: Path) -> None:

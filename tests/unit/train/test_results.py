@@ -81,6 +81,7 @@ def test_looking_for_a_lock_creates_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.backends
 def test_a_trained_run_shows_checkpoints_export_and_curve(tmp_path: Path) -> None:
     run = jprep.load_run(trained_run(tmp_path))
     assert [checkpoint.step for checkpoint in run.checkpoints] == [5, 10]

@@ -48,6 +48,7 @@ def finished(sampler: TextSampler) -> None:
     sampler.finish(complete=True, stopped=lambda: False)
 
 
+@pytest.mark.backends
 def test_each_new_checkpoint_answers_all_prompts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch)
     run, said = trained_run(tmp_path, "clm", "gpt2", **PROMPTS), list[str]()
@@ -86,6 +87,7 @@ def test_a_stopped_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read_samples(run) == []
 
 
+@pytest.mark.backends
 def test_predictions_of_other_tasks_are_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch)
     run = trained_run(tmp_path)
