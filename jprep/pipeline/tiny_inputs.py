@@ -27,7 +27,7 @@ Note = Callable[[str], None]
 
 _RETRY = RetryPolicy(tries=2, pause_s=1.0, timeout_s=20.0)
 _VALIDATION = 0.2
-_SIZES = {"wikipedia": (1_500, 800), "cc100": (1_000, 500), "text": (1_000, 500), "parquet": (1_000, 500)}
+_SIZES = {"wikipedia": (1_500, 800), "cc100": (600, 400), "text": (600, 400), "parquet": (600, 400)}
 """Number of ids and of characters that suit the sample, by reader: that of Wikipedia is larger than that of the web."""
 
 
