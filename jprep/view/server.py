@@ -98,7 +98,7 @@ def application(viewer: Viewer) -> Guard:
 
     def documents(kind: Kind) -> Callable[[Request], Response]:
         def make(request: Request) -> str:
-            part, row = request.path_params["part"], request.path_params["row"]
+            part, row = (_index(request.path_params[name]) for name in ("part", "row"))
             return viewer.document_page(kind, part, row, request.query_params)
 
         return page(make)
@@ -116,12 +116,17 @@ def application(viewer: Viewer) -> Guard:
     routes = [
         Route("/", lists("documents")),
         Route("/rejects", lists("rejects")),
-        Route("/documents/{part:int}/{row:int}", documents("documents")),
-        Route("/rejects/{part:int}/{row:int}", documents("rejects")),
+        Route("/documents/{part}/{row}", documents("documents")),
+        Route("/rejects/{part}/{row}", documents("rejects")),
         Route("/style.css", style),
     ]
     handlers: dict[Any, Any] = {HTTPException: failed, JprepError: failed, Exception: failed}
     return Guard(Starlette(routes=routes, exception_handlers=handlers))
+
+
+def _index(text: str) -> int:
+    """Return a number of an address; -1, which nothing has, if it is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
 
 
 def _environment() -> Environment:

@@ -145,7 +145,9 @@ def test_a_damaged_shard_is_reported(hostile: Path, tmp_path: Path, open_client:
     ("path", "status"),
     [
         ("/documents/0/999", 404), ("/documents/9/0", 404), ("/rejects/1/0", 404), ("/nothing", 404),
-        ("/documents/0/99999999999999999999999", 404), ("/?max.characters=1e999", 400), ("/?q=" + "a+" * 99, 400),
+        ("/documents/0/99999999999999999999999", 404), ("/documents/x/0", 404),
+        pytest.param(f"/documents/0/{'9' * 5000}", 404, id="a row of 5,000 digits"),
+        ("/?max.characters=1e999", 400), ("/?q=" + "a+" * 99, 400),
     ],
 )  # fmt: skip
 def test_errors_are_pages(client: TestClient, path: str, status: int) -> None:
