@@ -8,6 +8,7 @@ from urllib.parse import urlencode, urlsplit
 
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject
 from jprep.corpus.originals import LIMIT, Original, Originals, Unavailable
+from jprep.corpus.reasons import describe_reason
 from jprep.corpus.store import Manifest
 from jprep.errors import ConfigError, JprepError
 from jprep.view.changes import MAX_LINE, changed_lines
@@ -112,7 +113,10 @@ class DocumentPage:
             "id": found["id"],
             "title": found["title"],
             "address": "",
-            "facts": [("step", found["step"]), ("reason", found["reason"])],
+            "facts": [
+                ("step", found["step"]),
+                ("reason", describe_reason(self._manifest.made_from, found["step"], found["reason"])),
+            ],
             "excerpt": found["excerpt"],
             "terms": terms,
             "passage": passage,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
+from jprep.corpus.reasons import describe_reason
 from jprep.corpus.store import Manifest
 from jprep.html.text import shortened
 from jprep.view.files import CorpusFiles
@@ -66,7 +67,7 @@ class HitList:
             "tabs": [(each, _PATHS[each], self._files.rows(each)) for each in KINDS],
             "query": query,
             "sources": [source["name"] for source in self._manifest.sources],
-            "reasons": sorted(self._manifest.rejects.items(), key=lambda item: -item[1]),
+            "reasons": list(self._reasons()),
             "filters": self._filters(query),
             "hits": [(hit, self._link(hit, query, number), pieces_of(hit, query)) for hit in hits],
             "found": found,
@@ -80,6 +81,12 @@ class HitList:
             "hidden": parse_qsl(query.parameters()),
             **_paging(query, number, found),
         }
+
+    def _reasons(self) -> Iterator[tuple[str, str, int]]:
+        """Yield each reason, in words too, with the number of its rejects; the most frequent first."""
+        for code, number in sorted(self._manifest.rejects.items(), key=lambda item: -item[1]):
+            step, _, reason = code.rpartition("/")
+            yield code, describe_reason(self._manifest.made_from, step, reason), number
 
     def _filter_names(self, kind: Kind) -> tuple[list[str], list[str]]:
         if kind == "rejects":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jprep.corpus.reasons import explain, step_options
 from jprep.corpus.store import Manifest
-from jprep.report.corpus.reasons import explain
 
 
 class Reason(NamedTuple):
@@ -58,7 +58,7 @@ def funnel(manifest: Manifest) -> list[FunnelStep]:
     before = manifest.totals.get("documents", 0) + sum(manifest.rejects.values())
     steps = list[FunnelStep]()
     for name in _names(manifest, dropped):
-        reasons = _reasons(name, dropped.get(name, {}), _options(manifest, name))
+        reasons = _reasons(name, dropped.get(name, {}), step_options(manifest.made_from, name))
         lines, characters = (manifest.counts.get(f"{name}.{what}_dropped", 0) for what in ("lines", "characters"))
         count = sum(reason.documents for reason in reasons)
         steps.append(FunnelStep(name, _title(name), before, count, reasons, lines, characters))
@@ -82,22 +82,9 @@ def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
     longest_first = sorted(sources, key=lambda source: -len(source["filters"]))
     filters = [f"filter.{step['name']}" for source in longest_first for step in source["filters"]]
     dedup = read.get("dedup", {})
-    kinds = [("documents", dedup.get("documents")), ("lines", dedup.get("line_min_chars"))]
+    kinds = [("documents", dedup.get("documents")), ("near", dedup.get("near")), ("lines", dedup.get("line_min_chars"))]
     known = [*readers, "normalizer", *filters, *(f"dedup.{kind}" for kind, used in kinds if used)]
     return list(dict.fromkeys([*known, *dropped]))
-
-
-def _options(manifest: Manifest, name: str) -> dict[str, list[Any]]:
-    """Return the values of each option of a filter; several where the sources differ."""
-    kind, _, own = name.partition(".")
-    found: dict[str, list[Any]] = {}
-    for source in manifest.made_from["documents"]["sources"] if kind == "filter" else ():
-        for option, value in (
-            item for step in source["filters"] if step["name"] == own for item in step["config"].items()
-        ):
-            if value not in found.setdefault(option, []):
-                found[option].append(value)
-    return found
 
 
 def _reasons(step: str, counts: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> list[Reason]:
@@ -108,5 +95,7 @@ def _reasons(step: str, counts: Mapping[str, int], options: Mapping[str, Sequenc
 def _title(name: str) -> str:
     kind, _, own = name.partition(".")
     if kind == "dedup":
-        return {"documents": "duplicate documents", "lines": "repeated paragraphs"}.get(own, name)
+        return {"documents": "duplicate documents", "near": "near-duplicates", "lines": "repeated paragraphs"}.get(
+            own, name
+        )
     return {"normalizer": "normalize"}.get(kind, {"reader": "read", "filter": "filter"}.get(kind, kind) + f": {own}")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.corpus.config import make_step
+from jprep.corpus.reasons import explain
 from jprep.report.corpus.changes import changes
 from jprep.report.corpus.lengths import LengthHistogram
-from jprep.report.corpus.reasons import explain
 from jprep.report.corpus.replacements import replacements
 from jprep.report.corpus.sampling import SmallestKeys, key_limit
 

@@ -108,8 +108,9 @@ def test_links_lead_to_the_document_and_back(client: TestClient) -> None:
 
 def test_rejects_by_reason(client: TestClient) -> None:
     page = visible_text(client.get("/rejects?reason=reader.wikipedia/redirect").text)
-    assert "1 rejected document" in page and "転送" in page and "too_short (1)" in page
-    assert "rejected by reader.wikipedia: redirect" in visible_text(client.get("/rejects/0/1").text)
+    assert "1 rejected document" in page and "転送" in page and "shorter than" in page and "too_short) (1)" in page
+    reject = visible_text(client.get("/rejects/0/1").text)
+    assert "pages that only lead to another page (reader.wikipedia/redirect)" in reject
 
 
 def test_paging_reaches_every_document_once(tmp_path: Path, open_client: Callable[..., TestClient]) -> None:

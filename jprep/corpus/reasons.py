@@ -40,6 +40,7 @@ _OTHER = {
     "normalizer/empty": "no text remains after normalization",
     "dedup.documents/duplicate": "an earlier document has the same text",
     "dedup.lines/empty": "all paragraphs occurred before in the corpus",
+    "dedup.near/near_duplicate": "nearly the same text as another document",
 }
 
 
@@ -57,6 +58,36 @@ def explain(step: str, reason: str, options: Mapping[str, Sequence[Any]] | None 
     if kind == "filter":
         return _with_options(_FILTER.get(f"{name}/{reason}", ""), options or {})
     return _explain_reader(reason) if kind == "reader" else ""
+
+
+def describe_reason(made_from: Mapping[str, Any], step: str, reason: str) -> str:
+    """Return a reason with its explanation, as far as it is known.
+
+    Args:
+        made_from: `made_from` of the corpus's manifest.
+        step: the step.
+        reason: its reason.
+    """
+    code, phrase = f"{step}/{reason}", explain(step, reason, step_options(made_from, step))
+    return f"{phrase} ({code})" if phrase else code
+
+
+def step_options(made_from: Mapping[str, Any], step: str) -> dict[str, list[Any]]:
+    """Return the values of each option of a filter; several where the sources differ.
+
+    Args:
+        made_from: `made_from` of the corpus's manifest.
+        step: the step, e.g. `filter.length`; others than filters have no options here.
+    """
+    kind, _, own = step.partition(".")
+    found: dict[str, list[Any]] = {}
+    for source in made_from["documents"]["sources"] if kind == "filter" else ():
+        for option, value in (
+            item for described in source["filters"] if described["name"] == own for item in described["config"].items()
+        ):
+            if value not in found.setdefault(option, []):
+                found[option].append(value)
+    return found
 
 
 def _explain_reader(reason: str) -> str:
