@@ -212,7 +212,7 @@ def test_a_nonzero_token_type_is_added_to_the_positions(tmp_path: Path) -> None:
 class LocalClient:
     """The worker of `jprep infer`, in this process."""
 
-    def __init__(self, folder: Path, backend: str) -> None:
+    def __init__(self, folder: Path, backend: str, *, on_cpu: bool = False) -> None:
         self._model, self._config = load_model(folder)
 
     def send(self, request: Request) -> Response:
