@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, BucketStage, map_records, slice_between
+from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, BucketStage, map_records, slice_between, write_records
 from jprep.engine.stage import Output, Result, Task
-from jprep.io.atomic import file_sha256, write_atomic
 
 DROPS = "drops"
 
@@ -64,8 +63,7 @@ class ExactDedup(BucketStage):
         """Find the duplicates among the hashes of one bucket."""
         drops = _repeats(*self._buckets.records(task.payload, root))
         path = f"{self._folder}{DROPS}/{task.id}"
-        write_atomic(root / path, drops.tobytes())
-        return Result([Output(path, len(drops), file_sha256(root / path))])
+        return Result([write_records(root, path, drops)])
 
 
 def _repeats(records: Any, shards: Any) -> Any:

@@ -67,9 +67,7 @@ class HashFileWriter:
             return None
         records = np.frombuffer(self._records, record_type())
         order = np.lexsort((records["line"], records["row"], records["low"], records["high"]))
-        # Not numpy's `tofile`: on a full disk it writes a part without an error.
-        write_atomic(root / path, records[order].tobytes())
-        return Output(path, len(records), file_sha256(root / path))
+        return write_records(root, path, records[order])
 
 
 class DocumentHashWriter(HashFileWriter):
@@ -112,8 +110,7 @@ class LengthWriter:
 
         if not self._lengths:
             return None
-        write_atomic(root / path, np.array(self._lengths, "<u4").tobytes())
-        return Output(path, len(self._lengths), file_sha256(root / path))
+        return write_records(root, path, np.array(self._lengths, "<u4"))
 
 
 class HashBuckets:
@@ -142,6 +139,13 @@ class HashBuckets:
                 parts.append(slice_between(records, "high", bucket << width, bucket + 1 << width))
                 shards.append(np.full(len(parts[-1]), number, "<u4"))
         return np.concatenate(parts), np.concatenate(shards)
+
+
+def write_records(root: Path, path: str, records: Any) -> Output:
+    """Write an array to a file below `root`."""
+    # Not numpy's `tofile`: on a full disk it writes a part without an error.
+    write_atomic(root / path, records.tobytes())
+    return Output(path, len(records), file_sha256(root / path))
 
 
 def map_records(path: Path, kind: Any) -> Any:

@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.config import NearConfig
-from jprep.corpus.dedup.hashes import map_records, slice_between
+from jprep.corpus.dedup.hashes import map_records, slice_between, write_records
 from jprep.corpus.dedup.near.pairs import pair_type
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Result, Stage, Task
-from jprep.io.atomic import file_sha256, write_atomic
 
 CLUSTERS = "clusters"
 _CHUNK = 1 << 22  # pairs joined at a time, 64 MiB
@@ -83,8 +82,7 @@ class NearClusters(Stage):
             changed = sum(_join(parents, pairs) for pairs in self._chunks(root, starts)) > 0
         members = self._members(parents, starts, root)
         path = f"{self._folder}{CLUSTERS}/{task.id}"
-        write_atomic(root / path, members.tobytes())
-        return Result([Output(path, len(members), file_sha256(root / path))])
+        return Result([write_records(root, path, members)])
 
     def _chunks(self, root: Path, starts: Any) -> Iterator[tuple[Any, Any]]:
         """Yield pairs as numbers of documents in the corpus."""

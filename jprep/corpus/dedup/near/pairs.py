@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jprep.corpus.dedup.hashes import BucketStage
+from jprep.corpus.dedup.hashes import BucketStage, write_records
 from jprep.engine.stage import Output, Result, Task
-from jprep.io.atomic import file_sha256, write_atomic
 
 PAIRS = "pairs"
 
@@ -43,8 +42,7 @@ class NearPairs(BucketStage):
         """Pair the first document of each key in one bucket with all others."""
         pairs = _pairs(*self._buckets.records(task.payload, root))
         path = f"{self._folder}{PAIRS}/{task.id}"
-        write_atomic(root / path, pairs.tobytes())
-        return Result([Output(path, len(pairs), file_sha256(root / path))])
+        return Result([write_records(root, path, pairs)])
 
 
 def _pairs(records: Any, shards: Any) -> Any:
