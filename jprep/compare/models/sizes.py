@@ -36,7 +36,7 @@ def _size(width: int, layers: int, heads: int, inner: int, rows: int, length: in
 SIZES = {
     size.name: size
     for size in (
-        _size(64, 2, 2, 192, 8, 256, 5e-3),
+        _size(64, 2, 2, 192, 4, 128, 4e-3),
         _size(96, 3, 3, 256, 8, 256, 4e-3),
         _size(128, 4, 4, 352, 8, 256, 3e-3),
         _size(256, 6, 8, 704, 16, 256, 2e-3),
