@@ -19,7 +19,8 @@ _PAUSE = 0.05  # seconds between two attempts
 def hold_lock(path: Path, *, timeout: float = 5.0, where: Path | None = None, keep: bool = True) -> Iterator[None]:
     """Hold an exclusive lock on a file for the time of the block; the kernel releases it when this process ends.
 
-    The holder may delete the file: a process that waits for it then locks the new file in its place.
+    Worker processes that are started in the block share the lock: after an error it is held until the last of them
+    ends. The holder may delete the file: a process that waits for it then locks the new file in its place.
 
     Args:
         path: the lock file; it is created.
@@ -32,12 +33,16 @@ def hold_lock(path: Path, *, timeout: float = 5.0, where: Path | None = None, ke
     """
     where = where or path.parent
     handle = _lock(path, where, time.monotonic() + timeout)
+    finished = False
     try:
         yield
+        finished = True
     finally:
         if not keep:
             with contextlib.suppress(OSError):
                 path.unlink()
+        if finished:  # worker processes that wait for more tasks have inherited the handle, and would keep the lock
+            fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 
