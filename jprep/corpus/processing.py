@@ -39,7 +39,7 @@ class DocumentProcessor:
 
     def process(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
         """Yield each document with its final text and marked sentences, or as a reject. The order is kept."""
-        for batch in _batches(items):
+        for batch in document_batches(items):
             docs = [item for item in batch if isinstance(item, Document)]
             self._normalize(docs)
             judged = iter(self._judge(docs))
@@ -122,7 +122,8 @@ def nonblank_lines(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if line and not line.isspace()]
 
 
-def _batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:
+def document_batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:
+    """Yield consecutive items in batches of about 64,000 characters."""
     batch: list[Document | Reject] = []
     size = 0
     for item in items:
