@@ -81,11 +81,13 @@ class DocumentPage:
         tokens, token_problem = self._tokens(words or shown)
         meta = [(each["key"], each["value"]) if isinstance(each, dict) else each for each in _pairs(found["meta"])]
         extra = [(name, value) for name, value in found.items() if _is_extra(name) and value is not None]
+        measured = [(name, f"{value:.4g}") for name, value in (found.get("signals") or {}).items() if value == value]
         return place | {
             "id": found["id"],
             "title": found["title"],
             "address": web_address(found["url"]),
             "facts": [("source", found["source"]), ("url", found["url"]), *meta, *extra],
+            "signals": measured,
             "figures": _figures(text, found["words"]),
             "terms": terms,
             "passage": passage,

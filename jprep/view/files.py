@@ -39,12 +39,15 @@ _NUMBERS = (
 )
 _OWN = {"documents": Document.__struct_fields__, "rejects": Reject.__struct_fields__}
 
+SIGNALS = "signals."
+"""Prefix of the names of signals, which are fields of one column."""
+
 
 class Columns(NamedTuple):
     """Columns of documents besides those that every corpus has.
 
     Attributes:
-        numbers: names of the columns with numbers.
+        numbers: names of the columns with numbers, and of signals with the prefix `SIGNALS`.
         texts: names of the columns with text or truth values.
     """
 
@@ -69,6 +72,7 @@ class CorpusFiles:
             "documents": manifest.parts,
             "rejects": manifest.reject_parts,
         }
+        self._signals = manifest.signals
         self._duckdb = _import_duckdb()
         settings = _SETTINGS | {"threads": str(os.cpu_count() or 1)}
         self._connection = self._duckdb.connect(":memory:", config=settings)
@@ -123,7 +127,7 @@ class CorpusFiles:
             raise JprepError(f"cannot search a file: {what}", where=str(path), fix=REBUILD) from error
 
     def extra_columns(self) -> Columns:
-        """Return the columns of documents that are not those of `Document`; none if the first file is unusable."""
+        """Return the signals, and columns that are not those of `Document`; none if the first file is unusable."""
         if not self.parts["documents"]:
             return Columns([], [])
         try:
@@ -136,7 +140,8 @@ class CorpusFiles:
             )
             found = {name: kind for name, kind, *_ in cursor.fetchall() if name not in _OWN["documents"]}
         texts = [name for name, kind in found.items() if kind in ("VARCHAR", "BOOLEAN")]
-        return Columns([name for name, kind in found.items() if kind in _NUMBERS], texts)
+        numbers = [name for name, kind in found.items() if kind in _NUMBERS]
+        return Columns([*numbers, *(SIGNALS + signal for signal in self._signals)], texts)
 
     def verify_all(self) -> None:
         """Compare all files with their hashes, for a thread that runs beside the first requests."""
@@ -169,9 +174,15 @@ class CorpusFiles:
         return path
 
 
-def quoted(column: str) -> str:
-    """Return the name of a column as SQL."""
-    return '"' + column.replace('"', '""') + '"'
+def column_sql(column: str) -> str:
+    """Return a column, or a signal, as SQL. A signal that does not apply to a document is NULL, not NaN."""
+    if column.startswith(SIGNALS):
+        return f"nullif(signals.{_quoted(column.removeprefix(SIGNALS))}, 'nan')"
+    return _quoted(column)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _import_duckdb() -> Any:

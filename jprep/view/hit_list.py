@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from jprep.corpus.reasons import describe_reason
 from jprep.corpus.store import Manifest
 from jprep.html.text import shortened
-from jprep.view.files import CorpusFiles
+from jprep.view.files import SIGNALS, CorpusFiles
 from jprep.view.passage import Piece, highlighted
 from jprep.view.query import CHARACTERS, KINDS, Kind, Query, Range, parse_query
 from jprep.view.search import MAX_HITS, Found, Hit, Searches, read_hits
@@ -62,13 +62,16 @@ class HitList:
         start = (number - 1) * PAGE
         found = self._searches.of(query).page(start, start + PAGE, max(_COUNTED, start + PAGE) + 1, _SECONDS)
         hits = list(read_hits(self._files, query, found.positions))
+        filters = self._filters(query)
         return {
             "kind": kind,
             "tabs": [(each, _PATHS[each], self._files.rows(each)) for each in KINDS],
             "query": query,
             "sources": [source["name"] for source in self._manifest.sources],
             "reasons": list(self._reasons()),
-            "filters": self._filters(query),
+            "filters": [each for each in filters if not each.name.startswith(SIGNALS)],
+            "signals": [each for each in filters if each.name.startswith(SIGNALS)],
+            "signals_used": any(name.startswith(SIGNALS) for name in query.ranges),
             "hits": [(hit, self._link(hit, query, number), pieces_of(hit, query)) for hit in hits],
             "found": found,
             "count": _count(found, kind),
@@ -104,8 +107,9 @@ class HitList:
 
 
 def _label(column: str) -> str:
-    """Return the name of a column as a label."""
-    return column[:1].upper() + column[1:].replace("_", " ")
+    """Return the name of a column or of a signal as a label."""
+    name = column.removeprefix(SIGNALS)
+    return name[:1].upper() + name[1:].replace("_", " ")
 
 
 def pieces_of(hit: Hit, query: Query) -> dict[str, list[Piece]]:

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from jprep.errors import DamagedError, MachineError
-from jprep.view.files import CorpusFiles, quoted
+from jprep.view.files import CorpusFiles, column_sql
 from jprep.view.query import CHARACTERS, Query
 
 MAX_HITS = 1_000_000
@@ -159,10 +159,10 @@ def condition(query: Query) -> Condition:
         step, _, reason = query.reason.rpartition("/")
         made.append(Condition("(step = ? AND reason = ?)", [step, reason]))
     for name, limits in query.ranges.items():
-        number = (f"length({body})") if name == CHARACTERS else quoted(name)
+        number = (f"length({body})") if name == CHARACTERS else column_sql(name)
         made += [Condition(f"{number} >= ?", [limits.low])] * (limits.low is not None)
         made += [Condition(f"{number} <= ?", [limits.high])] * (limits.high is not None)
-    made += [Condition(f"{quoted(name)}::VARCHAR = ?", [value]) for name, value in query.values.items()]
+    made += [Condition(f"{column_sql(name)}::VARCHAR = ?", [value]) for name, value in query.values.items()]
     values = [value for each in made for value in each.values]
     return Condition(" AND ".join(each.sql for each in made) or "true", values)
 

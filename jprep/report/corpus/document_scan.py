@@ -116,7 +116,14 @@ def _share(totals: dict[str, int]) -> float:
 
 def _batches(folder: Path, manifest: Manifest, words: bool) -> Iterator[tuple[int, int, Any]]:
     """Yield the index of a shard, the first row, and a record batch."""
-    columns = ["text", "id", "source", "title", *(["words"] if words else [])]
+    columns = [
+        "text",
+        "id",
+        "source",
+        "title",
+        *(["words"] if words else []),
+        *(["signals"] if manifest.signals else []),
+    ]
     for number, part in enumerate(manifest.parts):
         row = 0
         for batch in read_batches(folder, shard_of(folder, part, "text"), columns):
@@ -143,5 +150,5 @@ def _example(batch: Any, part: int, first: int, lengths: NDArray[np.int64], at: 
 
 def _document(batch: Any, at: int) -> Document:
     names = ("id", "source", "title", "text")
-    words = batch["words"][at].as_py() if "words" in batch.schema.names else ""
-    return Document(**{name: batch[name][at].as_py() for name in names}, url="", words=words)
+    more = {name: batch[name][at].as_py() for name in ("words", "signals") if name in batch.schema.names}
+    return Document(**{name: batch[name][at].as_py() for name in names}, url="", **more)

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 SCRIPTS = ("kana", "kanji", "latin", "digit", "punctuation", "symbol", "other")
 """Kinds of characters; see `CharacterKinds`."""
+_SIGNAL = "signal"
 
 
 class Measured(NamedTuple):
     """The values of one measure on the sample.
 
     Attributes:
-        step: name of the filter.
+        step: name of the filter; `signal` for a signal that the corpus keeps and no filter judges.
         name: name of the measure.
         values: a value for each document of the sample that has one.
         thresholds: the limits of the filter, each once, where the sources differ.
@@ -62,9 +63,10 @@ class SampleMeasures:
 
     @property
     def needs_words(self) -> bool:
-        """Whether a filter's limit is about sentences, which only the column `words` tells."""
-        limits = [step.thresholds().get("sentences") for each in self._filters.values() for step in each]
-        return any(limit and limit != (None, None) for limit in limits)
+        """Whether a filter may measure sentences, which only the column `words` tells."""
+        steps = [step for each in self._filters.values() for step in each]
+        limits = [step.thresholds().get("sentences") for step in steps]
+        return any(step.signals() for step in steps) or any(limit and limit != (None, None) for limit in limits)
 
     def _make(self, described: dict[str, Any]) -> Filter | None:
         key = repr(described)
@@ -81,7 +83,9 @@ class SampleMeasures:
         self._add_scripts(count_characters(doc.text))
         for step in self._filters.get(doc.source, []):
             for name, value in step.measure(doc).items():
-                self._values[step.name, name].append(value)
+                self._values[step.label, name].append(value)
+        for name, value in doc.signals.items():
+            self._values[_SIGNAL, name].append(value)
 
     def _add_scripts(self, counts: CharacterKinds) -> None:
         for name in SCRIPTS:
@@ -96,10 +100,12 @@ class SampleMeasures:
         for steps in self._filters.values():
             for step in steps:
                 for name, limit in step.thresholds().items():
-                    if limit not in limits[step.name, name]:
-                        limits[step.name, name].append(limit)
-        return [Measured(*key, self._values[key], limits.get(key, [])) for key in sorted(self._values, key=self._order)]
+                    if limit not in limits[step.label, name]:
+                        limits[step.label, name].append(limit)
+        judged = {name for step, name in self._values if step != _SIGNAL}
+        keys = [key for key in sorted(self._values, key=self._order) if key[0] != _SIGNAL or key[1] not in judged]
+        return [Measured(*key, self._values[key], limits.get(key, [])) for key in keys]
 
     def _order(self, key: tuple[str, str]) -> int:
-        names = [step.name for step in self._made.values() if step]
+        names = [step.label for step in self._made.values() if step]
         return names.index(key[0]) if key[0] in names else len(names)

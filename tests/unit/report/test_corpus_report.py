@@ -183,3 +183,13 @@ def test_large_inputs_are_read_only_if_they_are_named(small: Path, monkeypatch: 
     monkeypatch.setattr(pages, "_UNASKED_BYTES", 1)
     assert "with --inputs" in Page(build_report([small / "corpus"]).html()).text
     assert "with --inputs" not in Page(build_report([small / "corpus"], places=[small / "inputs"]).html()).text
+
+
+def test_kept_signals_are_shown(tmp_path: Path) -> None:
+    filters = ["length", {"signal": "hiragana_share", "min": 0.05}]
+    made = build_report([build_corpus(tmp_path, posts(), signals=["characters"], filters=filters).folder])
+    shown = figures(made)["measures"]
+    assert sum(shown["signal: katakana_share"]["counts"]) == figures(made)["sample"]
+    assert "signal: hiragana_share" not in shown  # the plot of the filter shows it with its threshold
+    [limits] = [each["thresholds"] for name, each in shown.items() if "hiragana_share" in name]
+    assert limits == [(0.05, None)]

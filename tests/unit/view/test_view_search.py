@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -13,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.testclient import TestClient
 
 from jprep.corpus.api import Corpus
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.store import read_manifest
+from jprep.corpus.store import read_manifest, write_manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
@@ -159,6 +161,38 @@ def test_further_columns_become_filters(tmp_path: Path) -> None:
     query = parse_query("documents", {'min.sc"ore': "0.1", "is.lang": "ja", "is.ok": "true"}, *columns)
     assert found_ids(files, query, 10) == ["source:0"]
     assert found_ids(files, parse_query("documents", {'max.sc"ore': "1"}, *columns), 10) == ["source:0", "source:1"]
+
+
+def signal_corpus(folder: Path) -> Path:
+    measured = [{"kana_share": 0.25, "quality": 0.5}, {"kana_share": 0.75, "quality": math.nan}]
+    documents = [document(number, "題", "本文") for number in range(2)]
+    for each, signals in zip(documents, measured, strict=True):
+        each.signals = signals
+    made = write_corpus(folder, [documents])
+    manifest = read_manifest(made)
+    described = manifest.made_from["documents"] | {"signals": [{"columns": ["kana_share", "quality"]}]}
+    write_manifest(made, msgspec.structs.replace(manifest, made_from={"documents": described}))
+    return made
+
+
+def test_signals_become_filters(tmp_path: Path) -> None:
+    folder = signal_corpus(tmp_path / "c")
+    files = CorpusFiles(folder, read_manifest(folder))
+    columns = files.extra_columns()
+    assert columns.numbers == ["signals.kana_share", "signals.quality"]
+    for parameters, expected in (
+        ({"min.signals.kana_share": "0.5"}, ["source:1"]),
+        ({"min.signals.quality": "0.1"}, ["source:0"]),  # no limit holds for a signal that does not apply
+        ({"max.signals.quality": "0.9"}, ["source:0"]),
+    ):
+        assert found_ids(files, parse_query("documents", parameters, *columns), 10) == expected
+
+
+def test_signals_are_shown(tmp_path: Path, open_client: Callable[..., TestClient]) -> None:
+    client = open_client(signal_corpus(tmp_path / "c"))
+    page = client.get("/?min.signals.kana_share=0.5").text
+    assert "<details open>" in page and "Kana share" in page
+    assert re.search("<dt>kana_share</dt><dd>0.75</dd>", client.get("/documents/0/1").text)
 
 
 @given(st.text(), st.text(), st.text(), st.floats(allow_nan=False, allow_infinity=False) | st.none())
