@@ -12,6 +12,7 @@ from jprep.config import ConfigSection, apply_overrides, parse_config
 from jprep.errors import ConfigError
 from jprep.io.safe_names import check_name
 from jprep.plugins import plugins
+from jprep.plugins.files import PROVENANCE, find_by_hash
 
 VERSION = 1
 """The version of recipes. Raise it when a default changes, and keep the defaults of earlier versions."""
@@ -216,6 +217,27 @@ def make_step(kind: str, ref: StepRef) -> Any:
     cls = plugins().get(kind, name)
     options = {} if isinstance(ref, str) else {key: value for key, value in ref.items() if key != "use"}
     return cls(parse_config(options, cls.Config, where=f"{kind} {name!r}"))
+
+
+def make_described_step(kind: str, described: Mapping[str, Any]) -> Any:
+    """Construct the step that a manifest describes. Options that depend on the machine have their defaults.
+
+    Args:
+        kind: kind of the step.
+        described: its name, version, config and provenance.
+
+    Raises:
+        ConfigError: unknown step or option, or a step from a file that no recipe of this process has named.
+        MachineError: see `make_step`.
+    """
+    use, made_from = described["name"], described.get("provenance", {})
+    if source_file := made_from.get(PROVENANCE):
+        use = find_by_hash(source_file, made_from["class"])
+        if use is None:
+            what = f"the {kind} {described['name']} is a class of a file, whose place is not recorded"
+            fix = "name the recipe that has the file in `use`; if the file has changed, restore it"
+            raise ConfigError(what, fix=fix)
+    return make_step(kind, {"use": use} | described["config"])
 
 
 WEB_FILTERS: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls", "repeated_lines")

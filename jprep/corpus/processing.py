@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.document import SENTENCE, Document, Reject, Tally, sentences
-from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step
-from jprep.errors import JprepError
+from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step, provenance_of
+from jprep.errors import InputError, JprepError
 
 _EXCERPT = 80
 _BATCH = 1 << 16  # characters normalized at a time
@@ -133,11 +133,26 @@ def take_tally(kind: str, step: Step) -> Iterator[tuple[str, int]]:
     step.tally.clear()
 
 
+def refuse_changed_file(step: Step, source_file: str) -> None:
+    """Check that the user's file that defines a step is the one that the fingerprint was made with.
+
+    Args:
+        step: the step, as this process loaded it.
+        source_file: the step's `source_file` when the build began.
+
+    Raises:
+        InputError: the file has changed.
+    """
+    if step.source_file != source_file:
+        what = f"the file that defines the step {step.name} changed during the build"
+        raise InputError(what, where=f"class {type(step).__name__}", fix="run the build again with --restart")
+
+
 def describe_step(step: Step) -> dict[str, Any]:
     """Return a step as it is stored in fingerprints and manifests: name, version, config, provenance."""
     return {
         "name": step.name,
         "version": step.version,
         "config": {key: value for key, value in msgspec.to_builtins(step.config).items() if key not in step.local},
-        "provenance": step.provenance(),
+        "provenance": provenance_of(step),
     }

@@ -25,6 +25,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally, Verdict
+from jprep.plugins.files import PROVENANCE
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -48,6 +49,7 @@ class Step(ABC):
         version: increased whenever the output of the step can differ; part of the fingerprint.
         local: names of options that depend on the machine and do not change the output, such as paths and timeouts.
             They are left out of the fingerprint.
+        source_file: `sha256:` and the hash of the user's file that defines the step; "" for a registered one.
         tally: counts of what the step did since the build last collected them. The build prefixes the names with the
             kind and name of the step.
     """
@@ -55,6 +57,7 @@ class Step(ABC):
     name: ClassVar[str]
     version: ClassVar[int]
     local: ClassVar[frozenset[str]] = frozenset()
+    source_file: ClassVar[str] = ""
 
     class Config(StepConfig, frozen=True):
         """No options."""
@@ -69,6 +72,13 @@ class Step(ABC):
 
     def close(self) -> None:  # noqa: B027 - most steps have nothing to release
         """Release processes and files. The step is not used afterwards."""
+
+
+def provenance_of(step: Step) -> dict[str, str]:
+    """Return a step's provenance, with the hash and the class of the user's file that defines it."""
+    if not step.source_file:
+        return step.provenance()
+    return step.provenance() | {PROVENANCE: step.source_file, "class": type(step).__name__}
 
 
 class Shard(msgspec.Struct, frozen=True):

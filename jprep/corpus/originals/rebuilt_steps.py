@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from jprep.corpus.config import make_step
+from jprep.corpus.config import make_described_step
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.originals.records import FilterResult, Original, Reason, Unavailable
 from jprep.corpus.processing import drop_lines, nonblank_lines, reject
-from jprep.corpus.step import Filter, Normalizer, Splitter, Step
+from jprep.corpus.step import Filter, Normalizer, Splitter, Step, provenance_of
 from jprep.errors import JprepError
 
 
@@ -25,8 +25,8 @@ def rebuild(kind: str, described: Mapping[str, Any]) -> Any:
     """
     label = f"the {kind} {described['name']}"
     try:
-        step: Step = make_step(kind, {"use": described["name"]} | described["config"])
-        provenance = step.provenance()
+        step: Step = make_described_step(kind, described)
+        provenance = provenance_of(step)
     except JprepError as error:
         return Unavailable(Reason.STEP_MISSING, f"{label} cannot be used here: {error.what}", error.fix)
     if step.version != described["version"]:

@@ -17,7 +17,7 @@ from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
-from jprep.corpus.processing import DocumentProcessor, describe_step, take_tally
+from jprep.corpus.processing import DocumentProcessor, describe_step, refuse_changed_file, take_tally
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.store import FORMAT
@@ -87,11 +87,14 @@ class CorpusSteps:
             ("segmenter", self.segmenter),
         ]
 
+    def all(self) -> list[Step]:
+        """Return the steps of all sources; those that sources share are repeated."""
+        return [step for source in range(len(self.readers)) for _, step in self.of_source(source)]
+
     def close(self) -> None:
         """Close all steps."""
-        for source in range(len(self.readers)):
-            for _, step in self.of_source(source):
-                step.close()
+        for step in self.all():
+            step.close()
 
 
 class ReadStage(Stage):
@@ -113,11 +116,16 @@ class ReadStage(Stage):
     def __init__(self, config: CorpusConfig, inputs: list[list[InputFile]], folder: str, corpus: str) -> None:
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
         self.metadata: dict[str, str] = {}
+        self._step_files: list[str] = []
 
     @cached_property
     def _steps(self) -> CorpusSteps:
         """The steps of this process. While they are open, every byte read from an input is checked against its hash."""
         steps = CorpusSteps(self._config, "none" if needs_dedup(self._config) else self._config.segmenter)
+        files = [step.source_file for step in steps.all()]
+        for step, file in zip(steps.all(), self._step_files or files, strict=True):
+            refuse_changed_file(step, file)
+        self._step_files = files
         expect_contents(self._contents)
         return steps
 
