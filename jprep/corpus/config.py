@@ -48,6 +48,9 @@ class Source(ConfigSection, frozen=True):
         homepage: web page of the source.
         files: files to download.
         filters: filters for this source; replaces the filters of the corpus.
+        normalizers: normalizers for this source; replaces the normalizers of the corpus.
+        as_is: keep the text of documents byte for byte, with blank lines: no normalizers, and no lines removed by
+            `dedup.lines`. Filters still apply.
         shards: number of shards to read from the beginning of the source, where small shards are counted in groups of
             1 MiB; 0 reads all.
     """
@@ -59,6 +62,8 @@ class Source(ConfigSection, frozen=True):
     homepage: str = ""
     files: list[RemoteFile] = []
     filters: list[StepRef] | None = None
+    normalizers: list[StepRef] | None = None
+    as_is: bool = False
     shards: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
@@ -121,6 +126,12 @@ class CorpusConfig(ConfigSection, frozen=True):
     def filters_of(self, source: Source) -> list[StepRef]:
         """Return the filters of a source: its own, or else those of the corpus."""
         return self.filters if source.filters is None else source.filters
+
+    def normalizers_of(self, source: Source) -> list[StepRef]:
+        """Return the normalizers of a source: none for text as it is, its own, or else those of the corpus."""
+        if source.as_is:
+            return []
+        return self.normalizers if source.normalizers is None else source.normalizers
 
 
 class CorpusRecipe(ConfigSection, frozen=True):
@@ -187,6 +198,9 @@ def _check_sources(sources: list[Source], where: str) -> None:
             raise ConfigError(f"two sources are called {name!r}", where=where, fix="give each its own name")
         if not re.fullmatch(r"[\w.-]+", name):
             raise ConfigError(f"{what} cannot be called {name!r}", where=where, fix=fix)
+        if sources[number].as_is and sources[number].normalizers:
+            what = f"the source {name} is to keep its text as it is, and has normalizers"
+            raise ConfigError(what, where=where, fix="remove `as_is` or `normalizers`")
 
 
 def step_name(ref: StepRef) -> str:

@@ -77,6 +77,12 @@ Tally = Counter[str]
 """Counts of characters, lines or documents by dotted name, e.g. `normalizer.neologdn.spaces`."""
 
 
+def count_paragraphs(text: str) -> int:
+    """Return the number of lines that are not empty. Only text that is kept as it is has empty lines."""
+    lines = text.count("\n") + 1
+    return lines if "\n\n" not in text and text.strip("\n") == text else sum(map(bool, text.split("\n")))
+
+
 def sentences(words: str) -> Iterator[str]:
     """Yield the sentences of a text with separators, in order. Word separators are kept, empty lines are skipped."""
     for paragraph in words.split("\n"):

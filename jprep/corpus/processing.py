@@ -23,19 +23,24 @@ class DocumentProcessor:
         normalizers: applied in order.
         splitter: marks the sentences.
         filters: applied in order; the first one that rejects a document gives the reason.
+        as_is: keep the text as the reader returned it, with blank lines.
 
     Attributes:
         tally: counts of dropped lines and characters.
     """
 
-    def __init__(self, normalizers: Sequence[Normalizer], splitter: Splitter, filters: Sequence[Filter]) -> None:
+    def __init__(
+        self, normalizers: Sequence[Normalizer], splitter: Splitter, filters: Sequence[Filter], *, as_is: bool = False
+    ) -> None:
+        self._as_is = as_is
         self._normalizers, self._splitter, self._filters = normalizers, splitter, filters
         self.tally: Tally = Tally()
 
     def process(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
         """Yield each document with its final text and marked sentences, or as a reject. The order is kept."""
         for batch in _batches(items):
-            self._normalize([item for item in batch if isinstance(item, Document)])
+            if not self._as_is:
+                self._normalize([item for item in batch if isinstance(item, Document)])
             for item in batch:
                 yield (self._split_and_filter(item) or item) if isinstance(item, Document) else item
 

@@ -104,7 +104,15 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class Reader(Step):
-    """Converts an input file to documents. Must delete U+001E and U+001F from the text and count them."""
+    """Converts an input file to documents. Must delete U+001E and U+001F from the text and count them.
+
+    Attributes:
+        can_keep_text: whether the reader observes `as_is`.
+        as_is: whether to keep all of the text but U+001E and U+001F; set by the build, see `Source.as_is`.
+    """
+
+    can_keep_text: ClassVar[bool] = False
+    as_is: bool = False
 
     @property
     def ids_are_positions(self) -> bool:

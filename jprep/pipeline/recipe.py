@@ -203,6 +203,7 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
     for source in corpus.sources:
         yield "reader", source.reader
         yield from (("filter", ref) for ref in source.filters or [])
+        yield from (("normalizer", ref) for ref in source.normalizers or [])
     yield from (("normalizer", ref) for ref in [*corpus.normalizers, *(tokenizer.normalizers or [])])
     yield from (("filter", ref) for ref in corpus.filters)
     yield from (("splitter", corpus.splitter), ("segmenter", corpus.segmenter))

@@ -52,7 +52,8 @@ class SourceSteps:
     @cached_property
     def _steps(self) -> tuple[list[Normalizer], Splitter, list[Filter]] | Unavailable:
         made_from = self._made_from
-        normalizers = [rebuild("normalizer", step) for step in made_from["normalizers"]]
+        own = self._source.get("normalizers", made_from["normalizers"])
+        normalizers = [rebuild("normalizer", step) for step in own]
         splitter = rebuild("splitter", made_from["splitter"])
         filters = [rebuild("filter", step) for step in self._source["filters"]]
         for step in (*normalizers, splitter, *filters):
@@ -75,7 +76,7 @@ class SourceSteps:
         if isinstance(self._steps, Unavailable):
             return Original(*common, problem=self._steps.what)
         normalizers, splitter, filters = self._steps
-        normalized = _normalize(item, normalizers, limit)
+        normalized = () if self._source.get("as_is") else _normalize(item, normalizers, limit)
         if not item.text:
             return Original(*common, normalized=normalized, reject=reject(item, "normalizer", "empty"))
         item.words = splitter.mark(item.text)

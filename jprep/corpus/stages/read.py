@@ -22,6 +22,7 @@ from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
+from jprep.errors import ConfigError
 from jprep.io.hashing import ContentHash
 from jprep.io.inputs.content_check import expect_contents, forget_contents
 from jprep.io.inputs.paths import short_names
@@ -67,29 +68,42 @@ class CorpusSteps:
         self._config = config
         self.segmenter: Segmenter = make_step("segmenter", segmenter)
         self.normalizers: list[Normalizer] = [make_step("normalizer", ref) for ref in config.normalizers]
+        self.own_normalizers: list[list[Normalizer] | None] = [
+            None
+            if source.normalizers is None and not source.as_is
+            else [make_step("normalizer", ref) for ref in config.normalizers_of(source)]
+            for source in config.sources
+        ]
         self.splitter: Splitter = make_step("splitter", config.splitter)
-        self.readers: list[Reader] = [make_step("reader", source.reader) for source in config.sources]
+        self.readers: list[Reader] = [_make_reader(source) for source in config.sources]
         self.filters: list[list[Filter]] = [
             [make_step("filter", ref) for ref in config.filters_of(source)] for source in config.sources
         ]
 
     def processor(self, source: int) -> DocumentProcessor:
         """Return the processor for the documents of a source."""
-        return DocumentProcessor(self.normalizers, self.splitter, self.filters[source])
+        as_is = self._config.sources[source].as_is
+        return DocumentProcessor(self.normalizers_of(source), self.splitter, self.filters[source], as_is=as_is)
+
+    def normalizers_of(self, source: int) -> list[Normalizer]:
+        """Return the normalizers of a source: its own, or else those of the corpus."""
+        own = self.own_normalizers[source]
+        return self.normalizers if own is None else own
 
     def of_source(self, source: int) -> list[tuple[str, Step]]:
         """Return the steps applied to the documents of a source, each with its kind."""
         return [
             ("reader", self.readers[source]),
-            *(("normalizer", step) for step in self.normalizers),
+            *(("normalizer", step) for step in self.normalizers_of(source)),
             ("splitter", self.splitter),
             *(("filter", step) for step in self.filters[source]),
             ("segmenter", self.segmenter),
         ]
 
     def all(self) -> list[Step]:
-        """Return the steps of all sources; those that sources share are repeated."""
-        return [step for source in range(len(self.readers)) for _, step in self.of_source(source)]
+        """Return all steps; those that sources share are repeated."""
+        used = (step for source in range(len(self.readers)) for _, step in self.of_source(source))
+        return [*self.normalizers, *used]
 
     def close(self) -> None:
         """Close all steps."""
@@ -165,7 +179,13 @@ class ReadStage(Stage):
             "reader": describe_step(self._steps.readers[index]),
             "files": [file.public() for file in self._inputs[index]],
             "filters": [describe_step(step) for step in self._steps.filters[index]],
-        } | shard_limit(source)
+        } | self._own_fields(index, source)
+
+    def _own_fields(self, index: int, source: Source) -> dict[str, Any]:
+        """Return the fields of keys that a source has or lacks."""
+        own = self._steps.own_normalizers[index]
+        fields = {} if own is None else {"normalizers": [describe_step(step) for step in own]}
+        return fields | ({"as_is": True} if source.as_is else {}) | shard_limit(source)
 
     def _line_min_chars(self) -> int:
         return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
@@ -199,7 +219,7 @@ class ReadStage(Stage):
         steps = self._steps
         reader, processor = steps.readers[index], steps.processor(index)
         with open_task_output(
-            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers()
+            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers(index)
         ) as task_output:
             for shard in group:
                 for item in processor.process(reader.read(shard, self._config.sources[index].name)):
@@ -216,11 +236,12 @@ class ReadStage(Stage):
         near = self._config.dedup.near
         return {} if near is None else {"near": msgspec.to_builtins(near) | describe_signatures()}
 
-    def _hash_writers(self) -> dict[str, HashWriter]:
-        """Return what collects the hashes of one task, by the name of the folder for their file."""
+    def _hash_writers(self, source: int) -> dict[str, HashWriter]:
+        """Return what collects the hashes of one task of a source, by the name of the folder for their file."""
         dedup, writers = self._config.dedup, dict[str, HashWriter]()
         if dedup.documents or dedup.lines:
-            writers[HASHES] = DocumentHashWriter(dedup.documents, self._line_min_chars())
+            line_min_chars = 0 if self._config.sources[source].as_is else self._line_min_chars()
+            writers[HASHES] = DocumentHashWriter(dedup.documents, line_min_chars)
         if dedup.near:
             writers[BAND_KEYS] = BandKeyWriter(dedup.near)
             writers |= {LENGTHS: LengthWriter()} if dedup.near.keep == "longest" else {}
@@ -238,6 +259,20 @@ class ReadStage(Stage):
         if steps := self.__dict__.pop("_steps", None):
             steps.close()
             forget_contents(self._contents)
+
+
+def _make_reader(source: Source) -> Reader:
+    """Return the reader of a source.
+
+    Raises:
+        ConfigError: it cannot keep text as it is, and the source asks for that.
+    """
+    reader: Reader = make_step("reader", source.reader)
+    if source.as_is and not reader.can_keep_text:
+        what = f"the reader {reader.name} cannot keep text as it is, as the source {source.name} asks for"
+        raise ConfigError(what, fix='remove `as_is`, or use e.g. reader = "jsonl"')
+    reader.as_is = source.as_is
+    return reader
 
 
 def group_shards(shards: Iterator[Shard]) -> Iterator[list[Shard]]:

@@ -32,6 +32,7 @@ class AozoraReader(RecordReader):
 
     name = "aozora"
     version = 1
+    can_keep_text = False  # it interprets markup
 
     class Config(StepConfig, frozen=True):
         """Options of the reader `aozora`.
