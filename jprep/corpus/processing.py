@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
 
-import msgspec
-
-from jprep.corpus.document import SENTENCE, Document, Reject, Tally, sentences
-from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step, provenance_of
+from jprep.corpus.document import KEEP, SENTENCE, Document, Reject, Tally, sentences
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.step import Filter, Normalizer, Segmenter, Signal, Splitter, Step
 from jprep.errors import InputError, JprepError
 
 _EXCERPT = 80
@@ -23,6 +21,7 @@ class DocumentProcessor:
         normalizers: applied in order.
         splitter: marks the sentences.
         filters: applied in order; the first one that rejects a document gives the reason.
+        signals: measured of the documents that remain.
         as_is: keep the text as the reader returned it, with blank lines.
 
     Attributes:
@@ -30,19 +29,27 @@ class DocumentProcessor:
     """
 
     def __init__(
-        self, normalizers: Sequence[Normalizer], splitter: Splitter, filters: Sequence[Filter], *, as_is: bool = False
+        self,
+        normalizers: Sequence[Normalizer],
+        splitter: Splitter,
+        filters: Sequence[Filter],
+        signals: Sequence[Signal] = (),
+        *,
+        as_is: bool = False,
     ) -> None:
         self._as_is = as_is
-        self._normalizers, self._splitter, self._filters = normalizers, splitter, filters
+        self._normalizers, self._splitter, self._filters, self._signals = normalizers, splitter, filters, signals
         self.tally: Tally = Tally()
 
     def process(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
         """Yield each document with its final text and marked sentences, or as a reject. The order is kept."""
         for batch in _batches(items):
+            docs = [item for item in batch if isinstance(item, Document)]
             if not self._as_is:
-                self._normalize([item for item in batch if isinstance(item, Document)])
+                self._normalize(docs)
+            judged = iter(self._judge(docs))
             for item in batch:
-                yield (self._split_and_filter(item) or item) if isinstance(item, Document) else item
+                yield next(judged) if isinstance(item, Document) else item
 
     def _normalize(self, docs: list[Document]) -> None:
         """Normalize many documents in one call: normalizers work line by line, and short calls are slow."""
@@ -57,30 +64,62 @@ class DocumentProcessor:
         for doc, start, end in zip(docs, [0, *ends], ends, strict=False):
             doc.text = self._remove_blank(split[start:end])
 
-    def _split_and_filter(self, doc: Document) -> Reject | None:
-        """Mark the sentences of a document; return a reject if a filter drops it."""
-        if not doc.text:
-            return reject(doc, "normalizer", "empty")
-        doc.words = self._splitter.mark(doc.text)
+    def _judge(self, docs: list[Document]) -> list[Document | Reject]:
+        """Mark the sentences of some documents and filter them; a document that a filter drops becomes a reject."""
+        results: list[Document | Reject] = [doc if doc.text else reject(doc, "normalizer", "empty") for doc in docs]
+        places = [place for place, doc in enumerate(docs) if doc.text]
+        for place in places:
+            docs[place].words = self._splitter.mark(docs[place].text)
+        batch = TextBatch([docs[place] for place in places])
         for step in self._filters:
-            if rejected := self._filter(step, doc):
-                return rejected
-        return None
-
-    def _filter(self, step: Filter, doc: Document) -> Reject | None:
-        verdict = step.judge(doc)
-        name = f"filter.{step.name}"
-        if not verdict.keep:
-            return reject(doc, name, verdict.reason)
-        if verdict.lines:
-            drop_lines(doc, verdict.lines, name, self.tally)
-        return None if doc.text else reject(doc, name, verdict.reason)
+            batch, rejected = apply_filter(step, batch, self.tally)
+            for index, dropped in rejected.items():
+                results[places[index]] = dropped
+            places = [place for index, place in enumerate(places) if index not in rejected]
+        keep_signals(batch, self._signals)
+        return results
 
     def _remove_blank(self, lines: list[str]) -> str:
         kept = nonblank_lines(lines)
         if len(kept) < len(lines):
             self.tally["lines.blank"] += len(lines) - len(kept)
         return "\n".join(kept)
+
+
+def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatch, dict[int, Reject]]:
+    """Apply a filter to a batch, and drop lines in place.
+
+    Args:
+        step: the filter.
+        batch: the documents.
+        tally: counts dropped lines and characters.
+
+    Returns:
+        The documents that remain, and the rejects by index in the batch.
+    """
+    if not len(batch):
+        return batch, {}
+    name, rejected, changed = f"filter.{step.label}", dict[int, Reject](), False
+    for index, (doc, verdict) in enumerate(zip(batch.docs, step.judge_all(batch), strict=True)):
+        if verdict is KEEP:
+            continue
+        if verdict.keep and verdict.lines:
+            drop_lines(doc, verdict.lines, name, tally)
+            changed = True
+        if not verdict.keep or not doc.text:
+            rejected[index] = reject(doc, name, verdict.reason)
+    remaining = batch.without(rejected) if rejected else batch
+    return TextBatch(remaining.docs) if changed else remaining, rejected
+
+
+def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
+    """Set `Document.signals`, rounded to 32 bits as a corpus stores them."""
+    if not signals or not len(batch):
+        return
+    columns = {name: values for signal in signals for name, values in batch.measured(signal).items()}
+    rows = zip(*(values.astype("float32").tolist() for values in columns.values()), strict=True)
+    for doc, row in zip(batch.docs, rows, strict=True):
+        doc.signals = dict(zip(columns, row, strict=True))
 
 
 def nonblank_lines(lines: Sequence[str]) -> list[str]:
@@ -151,13 +190,3 @@ def refuse_changed_file(step: Step, source_file: str) -> None:
     if step.source_file != source_file:
         what = f"the file that defines the step {step.name} changed during the build"
         raise InputError(what, where=f"class {type(step).__name__}", fix="run the build again with --restart")
-
-
-def describe_step(step: Step) -> dict[str, Any]:
-    """Return a step as it is stored in fingerprints and manifests: name, version, config, provenance."""
-    return {
-        "name": step.name,
-        "version": step.version,
-        "config": {key: value for key, value in msgspec.to_builtins(step.config).items() if key not in step.local},
-        "provenance": provenance_of(step),
-    }

@@ -17,7 +17,7 @@ from jprep.errors import ConfigError
 
 BASES = {
     kind: f"jprep.corpus.step:{kind.capitalize()}"
-    for kind in ("reader", "normalizer", "splitter", "filter", "segmenter")
+    for kind in ("reader", "normalizer", "splitter", "filter", "signal", "segmenter")
 }
 """The kinds of steps that a file can define, with their base classes."""
 

@@ -16,7 +16,7 @@ from jprep.io.safe_names import check_name
 from jprep.plugins import hookspecs
 from jprep.plugins.files import BASES, load_file_class, parse_reference
 
-PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "segmenter", "executor", "backend")
+PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "signal", "segmenter", "executor", "backend")
 
 
 class PluginInfo(msgspec.Struct, frozen=True):

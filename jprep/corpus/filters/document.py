@@ -6,7 +6,6 @@ The defaults are made for crawled text such as CC-100, and keep encyclopedia art
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from jprep.corpus.document import KEEP, SENTENCE, Document, Verdict
 from jprep.corpus.filters.characters import count_characters
 from jprep.corpus.filters.measures import fraction
+from jprep.corpus.signals.urls import URL, URL_MARKS
 from jprep.corpus.step import Count, Filter, Share, StepConfig, Threshold
 
 
@@ -174,16 +174,16 @@ class UrlFilter(Filter):
 
     def judge(self, doc: Document) -> Verdict:
         """Return whether to keep the document."""
-        if "://" not in doc.text and "www." not in doc.text:
+        if not any(mark in doc.text for mark in URL_MARKS):
             return KEEP
-        lengths = [len(url) for url in _URL.findall(doc.text)]
+        lengths = [len(url) for url in URL.findall(doc.text)]
         too_many = len(lengths) > 1 and len(lengths) * 1000 > self.config.max_per_1000 * len(doc.text)
         too_long = sum(lengths) > self.config.max_share * len(doc.text)
         return Verdict(False, "urls") if too_many or too_long else KEEP
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the fraction of characters in URLs, and the URLs per 1,000 characters unless there is a single one."""
-        size, lengths = len(doc.text), [len(url) for url in _URL.findall(doc.text)]
+        size, lengths = len(doc.text), [len(url) for url in URL.findall(doc.text)]
         if not size:
             return {}
         share = {"url_share": fraction(sum(lengths), size, self.config.max_share)}
@@ -194,6 +194,3 @@ class UrlFilter(Filter):
     def thresholds(self) -> dict[str, Threshold]:
         """Return the largest values."""
         return {"url_share": (None, self.config.max_share), "urls_per_1000": (None, self.config.max_per_1000)}
-
-
-_URL = re.compile(r"(?:https?|ftp)://[!-~]+|www\.[!-~]+")

@@ -17,9 +17,10 @@ from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
-from jprep.corpus.processing import DocumentProcessor, describe_step, refuse_changed_file, take_tally
+from jprep.corpus.processing import DocumentProcessor, refuse_changed_file, take_tally
+from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
-from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
+from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import ConfigError
@@ -76,14 +77,19 @@ class CorpusSteps:
         ]
         self.splitter: Splitter = make_step("splitter", config.splitter)
         self.readers: list[Reader] = [_make_reader(source) for source in config.sources]
+        self.signals: list[Signal] = [make_step("signal", ref) for ref in config.signals]
+        check_columns(self.signals)
         self.filters: list[list[Filter]] = [
             [make_step("filter", ref) for ref in config.filters_of(source)] for source in config.sources
         ]
+        for step in (step for steps in self.filters for step in steps):
+            step.use_signals(self.signals)
 
     def processor(self, source: int) -> DocumentProcessor:
         """Return the processor for the documents of a source."""
         as_is = self._config.sources[source].as_is
-        return DocumentProcessor(self.normalizers_of(source), self.splitter, self.filters[source], as_is=as_is)
+        normalizers, filters = self.normalizers_of(source), self.filters[source]
+        return DocumentProcessor(normalizers, self.splitter, filters, self.signals, as_is=as_is)
 
     def normalizers_of(self, source: int) -> list[Normalizer]:
         """Return the normalizers of a source: its own, or else those of the corpus."""
@@ -97,6 +103,7 @@ class CorpusSteps:
             *(("normalizer", step) for step in self.normalizers_of(source)),
             ("splitter", self.splitter),
             *(("filter", step) for step in self.filters[source]),
+            *(("signal", step) for step in self.signals),
             ("segmenter", self.segmenter),
         ]
 
@@ -163,7 +170,7 @@ class ReadStage(Stage):
             "segmenter": describe_step(steps.segmenter),
             "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()} | self._near_fields(),
             "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
-        }
+        } | describe_signals(steps.signals)
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: inputs, steps and libraries."""

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from jprep.corpus.document import KEEP, Document, Reject, Verdict
-from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, StepConfig
+from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, StepConfig
 
 
 class TooLoud(Filter):
@@ -43,6 +44,13 @@ class Shout(Normalizer):
 class HalfSentences(Splitter):
     def mark(self, text: str) -> str:
         return text.replace("、", "、\\x1e")
+
+
+class Loudness(Signal):
+    columns = ("loudness",)
+
+    def measure(self, batch):
+        return {"loudness": np.array([float(text.count("！")) for text in batch.texts])}
 
 
 class Letters(Segmenter):
@@ -85,6 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "normalizers": ["./my_steps.py:Shout"],
         "splitter": "./my_steps.py:HalfSentences",
         "filters": [{"use": "my_steps.py:TooLoud", "most": 1}],
+        "signals": ["./my_steps.py:Loudness"],
         "segmenter": "{recipe}/my_steps.py:Letters",
     }
     lines = [f"{key} = {toml(value)}" for key, value in steps.items()]
@@ -112,6 +121,7 @@ def test_steps_of_every_kind_are_used_from_a_file_beside_the_recipe(folder: Path
     corpus = build(folder)
     assert [doc.text for doc in corpus] == ["静かな朝だった、とても。", "行くぞ！"]
     assert next(iter(corpus)).words == "\x1f".join("静かな朝だった、") + "\x1e" + "\x1f".join("とても。")
+    assert [doc.signals for doc in corpus] == [{"loudness": 0.0}, {"loudness": 1.0}]
     assert corpus.manifest.rejects["filter.too_loud/loud"] == 3
 
 
