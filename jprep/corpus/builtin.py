@@ -18,6 +18,8 @@ def jprep_readers() -> dict[str, str]:
         "csv": f"{package}.delimited:CsvReader",
         "tsv": f"{package}.delimited:TsvReader",
         "aozora": f"{package}.aozora.reader:AozoraReader",
+        "diet": f"{package}.official.diet:DietReader",
+        "law": f"{package}.official.law:LawReader",
     }
 
 

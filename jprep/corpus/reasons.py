@@ -19,6 +19,9 @@ _READER = {
     "malformed_json": "lines that are not a JSON object",
     "malformed_csv": "rows with another number of fields, or with unbalanced quotation marks",
     "malformed_tsv": "rows with another number of fields",
+    "malformed_xml": "files that are not well-formed XML, or have a document type declaration",
+    "no_law": "XML without a law",
+    "meeting_information": "names of those present and the agenda, which precede the speeches",
     "no_text": "the text is missing, null or not a string",
 }
 
