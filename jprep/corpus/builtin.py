@@ -46,6 +46,7 @@ def jprep_filters() -> dict[str, str]:
     """Return the built-in filters by name."""
     package = "jprep.corpus.filters"
     return {
+        "hojichar": f"{package}.adapters.hojichar:HojicharFilter",
         "length": f"{package}.document:LengthFilter",
         "japanese": f"{package}.document:JapaneseFilter",
         "symbols": f"{package}.document:SymbolFilter",

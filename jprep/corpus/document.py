@@ -66,11 +66,13 @@ class Verdict(msgspec.Struct, frozen=True):
         keep: whether to keep the document.
         reason: short code that says why the document, or some of its lines, are dropped.
         lines: indexes of the paragraphs to drop from a document that is kept.
+        text: the text that replaces that of a document that is kept; None changes nothing. Not together with `lines`.
     """
 
     keep: bool
     reason: str = ""
     lines: tuple[int, ...] = ()
+    text: str | None = None
 
 
 KEEP = Verdict(keep=True)

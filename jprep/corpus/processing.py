@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from jprep.corpus.document import KEEP, SENTENCE, Document, Reject, Tally, sentences
+from jprep.corpus.document import KEEP, SENTENCE, UNMARK, Document, Reject, Tally, sentences
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.step import Filter, Normalizer, Segmenter, Signal, Splitter, Step
 from jprep.errors import InputError, JprepError
@@ -72,7 +72,7 @@ class DocumentProcessor:
             docs[place].words = self._splitter.mark(docs[place].text)
         batch = TextBatch([docs[place] for place in places])
         for step in self._filters:
-            batch, rejected = apply_filter(step, batch, self.tally)
+            batch, rejected = apply_filter(step, batch, self.tally, self._splitter)
             for index, dropped in rejected.items():
                 results[places[index]] = dropped
             places = [place for index, place in enumerate(places) if index not in rejected]
@@ -86,13 +86,16 @@ class DocumentProcessor:
         return "\n".join(kept)
 
 
-def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatch, dict[int, Reject]]:
-    """Apply a filter to a batch, and drop lines in place.
+def apply_filter(
+    step: Filter, batch: TextBatch, tally: Tally, splitter: Splitter
+) -> tuple[TextBatch, dict[int, Reject]]:
+    """Apply a filter to a batch; drop lines and replace texts in place.
 
     Args:
         step: the filter.
         batch: the documents.
-        tally: counts dropped lines and characters.
+        tally: counts dropped lines and characters, and changed documents.
+        splitter: marks the sentences of changed texts.
 
     Returns:
         The documents that remain, and the rejects by index in the batch.
@@ -106,10 +109,21 @@ def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatc
         if verdict.keep and verdict.lines:
             drop_lines(doc, verdict.lines, name, tally)
             changed = True
+        if verdict.keep and verdict.text is not None:
+            replace_text(doc, verdict.text, splitter)
+            tally[f"{name}.documents_changed"] += 1
+            changed = True
         if not verdict.keep or not doc.text:
             rejected[index] = reject(doc, name, verdict.reason)
     remaining = batch.without(rejected) if rejected else batch
     return TextBatch(remaining.docs) if changed else remaining, rejected
+
+
+def replace_text(doc: Document, text: str, splitter: Splitter) -> None:
+    """Give a document another text, without blank lines, and mark its sentences."""
+    lines = text.translate(UNMARK).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    doc.text = "\n".join(nonblank_lines(lines))
+    doc.words = splitter.mark(doc.text)
 
 
 def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:

@@ -122,6 +122,15 @@ def load_file_class(kind: str, reference: FileReference) -> Any:
     return found
 
 
+def run_file(reference: FileReference) -> ModuleType:
+    """Run a user's file, once for each of its versions, and return its module.
+
+    Raises:
+        ConfigError: there is no such file, or it cannot be imported.
+    """
+    return _module(reference, check_file(reference))
+
+
 def find_by_hash(sha256: str, name: str) -> str | None:
     """Return the reference of a class whose file a recipe of this process named; None if none did.
 

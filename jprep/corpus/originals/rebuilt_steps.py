@@ -9,7 +9,7 @@ from typing import Any
 from jprep.corpus.config import make_described_step
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.originals.records import FilterResult, Original, Reason, Unavailable
-from jprep.corpus.processing import drop_lines, nonblank_lines, reject
+from jprep.corpus.processing import drop_lines, nonblank_lines, reject, replace_text
 from jprep.corpus.step import Filter, Normalizer, Splitter, Step, provenance_of
 from jprep.errors import JprepError
 
@@ -85,7 +85,7 @@ class SourceSteps:
         if not item.text:
             return Original(*common, normalized=normalized, reject=reject(item, "normalizer", "empty"))
         item.words = splitter.mark(item.text)
-        results, rejected = _filter(item, filters)
+        results, rejected = _filter(item, filters, splitter)
         text, words = item.text[:limit], item.words[:limit]
         return Original(*common, normalized, text, words, results, rejected)
 
@@ -107,8 +107,10 @@ def _normalize(doc: Document, normalizers: Sequence[Normalizer], limit: int) -> 
     return tuple(found)
 
 
-def _filter(doc: Document, filters: Sequence[Filter]) -> tuple[tuple[FilterResult, ...], Reject | None]:
-    """Apply the filters, and drop lines in place up to the first filter that drops the document."""
+def _filter(
+    doc: Document, filters: Sequence[Filter], splitter: Splitter
+) -> tuple[tuple[FilterResult, ...], Reject | None]:
+    """Apply the filters; drop lines and replace the text in place up to the first filter that drops the document."""
     results, rejected = list[FilterResult](), None
     for step in filters:
         verdict = step.judge(doc)
@@ -119,6 +121,8 @@ def _filter(doc: Document, filters: Sequence[Filter]) -> tuple[tuple[FilterResul
         excerpt = reject(doc, f"filter.{step.label}", verdict.reason)
         if verdict.lines:
             drop_lines(doc, verdict.lines, step.label, Tally())
+        if verdict.keep and verdict.text is not None:
+            replace_text(doc, verdict.text, splitter)
         if not verdict.keep or not doc.text:
             rejected = excerpt if not verdict.keep else reject(doc, f"filter.{step.label}", verdict.reason)
     return tuple(results), rejected
