@@ -25,7 +25,7 @@ PROVENANCE = "source_file"
 """The name of a file's hash in the provenance of its step."""
 
 _SUFFIX = ".py"
-_STEP_KEYS = frozenset({"use", "reader", "normalizers", "splitter", "filters", "segmenter", "signals"})
+_STEP_KEYS = frozenset({"use", "of", "reader", "normalizers", "splitter", "filters", "segmenter", "signals"})
 _MODULE = "jprep_step_file"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _EXAMPLE = 'write e.g. use = "./my_filters.py:TooLoud", for the class TooLoud in my_filters.py beside the recipe'

@@ -264,3 +264,14 @@ def test_the_documented_file_works(tmp_path: Path) -> None:
     (tmp_path / "my_filters.py").write_text(page.split('title="my_filters.py"\n')[1].split("```")[0], encoding="utf-8")
     step = make_step("filter", {"use": f"{tmp_path}/my_filters.py:TooLoud", "most": 3})
     assert [step.judge(Document("", "", "", "", "！" * count)).keep for count in (3, 4)] == [True, False]
+
+
+def test_a_threshold_takes_a_signal_from_a_file(folder: Path) -> None:
+    filters = '[{ signal = "loudness", max = 0.5, of = "./my_steps.py:Loudness" }]'
+    lines = (folder / "r.toml").read_text().split("\n")
+    lines = [f"filters = {filters}" if line.startswith("filters") else line for line in lines]
+    (folder / "r.toml").write_text("\n".join(line for line in lines if not line.startswith("signals")))
+    assert [doc.text for doc in build(folder)] == ["静かな朝だった、とても。"]
+    change(folder, "float(text", "1 - float(text")
+    with pytest.raises(MismatchError, match="the file that defines"):
+        build(folder)
