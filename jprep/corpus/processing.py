@@ -61,18 +61,12 @@ class DocumentProcessor:
 
     def _judge(self, docs: list[Document]) -> list[Document | Reject]:
         """Mark the sentences of some documents and filter them; a document that a filter drops becomes a reject."""
-        results: list[Document | Reject] = [doc if doc.text else reject(doc, "normalizer", "empty") for doc in docs]
-        places = [place for place, doc in enumerate(docs) if doc.text]
-        for place in places:
-            docs[place].words = self._splitter.mark(docs[place].text)
-        batch = TextBatch([docs[place] for place in places])
-        for step in self._filters:
-            batch, rejected = apply_filter(step, batch, self.tally)
-            for index, dropped in rejected.items():
-                results[places[index]] = dropped
-            places = [place for index, place in enumerate(places) if index not in rejected]
-        keep_signals(batch, self._signals)
-        return results
+        empty = {place: reject(doc, "normalizer", "empty") for place, doc in enumerate(docs) if not doc.text}
+        filled = [doc for doc in docs if doc.text]
+        for doc in filled:
+            doc.words = self._splitter.mark(doc.text)
+        judged = iter(filter_batch(TextBatch(filled), self._filters, self._signals, self.tally))
+        return [empty.get(place) or next(judged) for place in range(len(docs))]
 
     def _remove_blank(self, lines: list[str]) -> str:
         kept = nonblank_lines(lines)
@@ -81,7 +75,32 @@ class DocumentProcessor:
         return "\n".join(kept)
 
 
-def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatch, dict[int, Reject]]:
+def filter_batch(
+    batch: TextBatch, filters: Sequence[Filter], signals: Sequence[Signal], tally: Tally
+) -> list[Document | Reject]:
+    """Apply filters to a batch, and measure the documents that remain.
+
+    Args:
+        batch: the documents.
+        filters: applied in order.
+        signals: set in `Document.signals`.
+        tally: counts dropped lines and characters.
+
+    Returns:
+        Each document of the batch, or its reject.
+    """
+    results: list[Document | Reject] = list(batch.docs)
+    places = list(range(len(results)))
+    for step in filters:
+        batch, rejected = _apply_filter(step, batch, tally)
+        for index, dropped in rejected.items():
+            results[places[index]] = dropped
+        places = [place for index, place in enumerate(places) if index not in rejected]
+    _keep_signals(batch, signals)
+    return results
+
+
+def _apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatch, dict[int, Reject]]:
     """Apply a filter to a batch, and drop lines in place.
 
     Args:
@@ -107,7 +126,7 @@ def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatc
     return TextBatch(remaining.docs) if changed else remaining, rejected
 
 
-def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
+def _keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
     """Set `Document.signals`, rounded to 32 bits as a corpus stores them."""
     if not signals or not len(batch):
         return
