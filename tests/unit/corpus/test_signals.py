@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from jprep import Corpus
 from jprep.corpus.config import make_step
 from jprep.corpus.document import SENTENCE, WORD, Document
+from jprep.corpus.reasons import describe_reason
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.step import Filter, Signal
 from jprep.errors import ConfigError
+from jprep.report.corpus.measures import SampleMeasures
 from tests.fakes.small_corpus import GOOD, build_corpus, posts
 from tests.unit.corpus.test_filter_batches import MANY, documents
 
@@ -209,3 +211,22 @@ def test_rejects_of_thresholds(tmp_path: Path) -> None:
     [described] = corpus.manifest.made_from["documents"]["sources"]
     assert described["filters"][1]["signals"][0]["config"]["min_lines"] == 1
     assert Corpus(corpus.folder).manifest.signals == []
+
+
+def test_reasons_of_thresholds_are_explained(tmp_path: Path) -> None:
+    filters = [{"signal": "characters", "min": 10, "max": 99, "reason": "size"}, {"signal": "url_share", "below": 0.4}]
+    made_from = build_corpus(tmp_path, posts(), filters=filters).manifest.made_from
+    assert describe_reason(made_from, "filter.threshold", "size") == (
+        "`characters` is less than 10 or more than 99 (filter.threshold/size)"
+    )
+    assert describe_reason(made_from, "filter.threshold", "url_share").startswith("`url_share` is at least 0.4")
+
+
+def test_a_report_shows_what_thresholds_measure(tmp_path: Path) -> None:
+    corpus = build_corpus(tmp_path, posts(), filters=[{"signal": "characters", "min": 10}])
+    measures = SampleMeasures(corpus.manifest)
+    for doc in corpus:
+        measures.add(doc)
+    assert [(each.step, each.name, each.thresholds) for each in measures.measured()] == [
+        ("threshold", "characters", [(10, None)])
+    ]
