@@ -81,7 +81,7 @@ class SampleMeasures:
         self._add_scripts(count_characters(doc.text))
         for step in self._filters.get(doc.source, []):
             for name, value in step.measure(doc).items():
-                self._values[step.name, name].append(value)
+                self._values[step.label, name].append(value)
 
     def _add_scripts(self, counts: CharacterKinds) -> None:
         for name in SCRIPTS:
@@ -96,10 +96,10 @@ class SampleMeasures:
         for steps in self._filters.values():
             for step in steps:
                 for name, limit in step.thresholds().items():
-                    if limit not in limits[step.name, name]:
-                        limits[step.name, name].append(limit)
+                    if limit not in limits[step.label, name]:
+                        limits[step.label, name].append(limit)
         return [Measured(*key, self._values[key], limits.get(key, [])) for key in sorted(self._values, key=self._order)]
 
     def _order(self, key: tuple[str, str]) -> int:
-        names = [step.name for step in self._made.values() if step]
+        names = [step.label for step in self._made.values() if step]
         return names.index(key[0]) if key[0] in names else len(names)
