@@ -253,3 +253,16 @@ def refuse_changed_file(step: Step, source_file: str) -> None:
     if step.source_file != source_file:
         what = f"the file that defines the step {step.name} changed during the build"
         raise InputError(what, where=f"class {type(step).__name__}", fix="run the build again with --restart")
+
+
+def refuse_changed_files(steps: Sequence[Step], before: Sequence[str]) -> list[str]:
+    """Check the files of a stage's steps, see `refuse_changed_file`; return their hashes.
+
+    Args:
+        steps: the steps, as this process loaded them.
+        before: the hashes, as the process that made the fingerprint returned them; empty in that process.
+    """
+    files = [step.source_file for step in steps]
+    for step, file in zip(steps, before or files, strict=True):
+        refuse_changed_file(step, file)
+    return files

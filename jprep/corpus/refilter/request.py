@@ -14,7 +14,7 @@ from jprep.corpus.originals.rebuilt_steps import rebuild
 from jprep.corpus.originals.records import Unavailable
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.columns import check_columns, describe_signals
-from jprep.corpus.step import Filter, Signal, describe_step
+from jprep.corpus.step import Filter, Signal, Step, describe_step
 from jprep.corpus.store import Manifest
 from jprep.errors import ConfigError
 
@@ -153,5 +153,9 @@ class RefilterSteps:
 
     def close(self) -> None:
         """Close all steps."""
-        for step in (*(step for steps in self._filters.values() for step in steps), *self._new):
+        for step in self.all():
             step.close()
+
+    def all(self) -> list[Step]:
+        """Return all steps."""
+        return [*(step for steps in self._filters.values() for step in steps), *self._new]

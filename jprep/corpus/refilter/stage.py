@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jprep.corpus.document import Document
-from jprep.corpus.processing import document_batches, filter_batch, take_tally
+from jprep.corpus.processing import document_batches, filter_batch, refuse_changed_files, take_tally
 from jprep.corpus.refilter.request import FilterRequest, RefilterSteps
 from jprep.corpus.segmenters.none import NoSegmenter
 from jprep.corpus.signals.batch import TextBatch
@@ -47,11 +47,14 @@ class RefilterStage(Stage):
         self._folder, self._manifest, self._request, self._label = folder, manifest, request, label
         self.made_from: dict[str, Any] = {}
         self.metadata: dict[str, str] = {}
+        self._step_files: list[str] = []
 
     @cached_property
     def steps(self) -> RefilterSteps:
         """The steps of this process."""
-        return RefilterSteps(self._request, self._manifest)
+        steps = RefilterSteps(self._request, self._manifest)
+        self._step_files = refuse_changed_files(steps.all(), self._step_files)
+        return steps
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the steps: each process makes its own."""

@@ -17,7 +17,7 @@ from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
-from jprep.corpus.processing import DocumentProcessor, refuse_changed_file, take_tally
+from jprep.corpus.processing import DocumentProcessor, refuse_changed_files, take_tally
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
@@ -143,10 +143,7 @@ class ReadStage(Stage):
     def _steps(self) -> CorpusSteps:
         """The steps of this process. While they are open, every byte read from an input is checked against its hash."""
         steps = CorpusSteps(self._config, "none" if needs_dedup(self._config) else self._config.segmenter)
-        files = [step.source_file for step in steps.all()]
-        for step, file in zip(steps.all(), self._step_files or files, strict=True):
-            refuse_changed_file(step, file)
-        self._step_files = files
+        self._step_files = refuse_changed_files(steps.all(), self._step_files)
         expect_contents(self._contents)
         return steps
 
