@@ -241,7 +241,11 @@ class _Build:
         for index, (source, files) in enumerate(zip(self._recipe.corpus.sources, self._inputs, strict=True)):
             digests = [receipt.digest for receipt in read if receipt.task.startswith(task_id_prefix(index, source))]
             piped = {"shards": fingerprint({"digests": digests})}
-            entries = [file.public() | (piped if file.is_pipe else {}) for file in files]
+            commits = [{"commit": file.commit} if file.commit else {} for file in files]
+            entries = [
+                file.public() | commit | (piped if file.is_pipe else {})
+                for file, commit in zip(files, commits, strict=True)
+            ]
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}
             shared = {"repeated_ids": msgspec.to_builtins(repeated[index])} if index in repeated else {}
             sources.append(about | {"files": entries} | shard_limit(source) | shared)

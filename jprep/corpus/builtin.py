@@ -18,6 +18,8 @@ def jprep_readers() -> dict[str, str]:
         "csv": f"{package}.delimited:CsvReader",
         "tsv": f"{package}.delimited:TsvReader",
         "aozora": f"{package}.aozora.reader:AozoraReader",
+        "diet": f"{package}.official.diet:DietReader",
+        "law": f"{package}.official.law:LawReader",
     }
 
 
@@ -44,6 +46,7 @@ def jprep_filters() -> dict[str, str]:
     """Return the built-in filters by name."""
     package = "jprep.corpus.filters"
     return {
+        "hojichar": f"{package}.adapters.hojichar:HojicharFilter",
         "length": f"{package}.document:LengthFilter",
         "japanese": f"{package}.document:JapaneseFilter",
         "symbols": f"{package}.document:SymbolFilter",

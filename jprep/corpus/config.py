@@ -12,6 +12,7 @@ from jprep.config import ConfigSection, apply_overrides, parse_config
 from jprep.errors import ConfigError
 from jprep.io.safe_names import check_name
 from jprep.plugins import plugins
+from jprep.plugins.files import PROVENANCE, find_by_hash
 
 VERSION = 1
 """The version of recipes. Raise it when a default changes, and keep the defaults of earlier versions."""
@@ -47,6 +48,9 @@ class Source(ConfigSection, frozen=True):
         homepage: web page of the source.
         files: files to download.
         filters: filters for this source; replaces the filters of the corpus.
+        normalizers: normalizers for this source; replaces the normalizers of the corpus.
+        as_is: keep the text of documents byte for byte, with blank lines: no normalizers, and no lines removed by
+            `dedup.lines`. Filters still apply.
         shards: number of shards to read from the beginning of the source, where small shards are counted in groups of
             1 MiB; 0 reads all.
     """
@@ -58,6 +62,8 @@ class Source(ConfigSection, frozen=True):
     homepage: str = ""
     files: list[RemoteFile] = []
     filters: list[StepRef] | None = None
+    normalizers: list[StepRef] | None = None
+    as_is: bool = False
     shards: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
@@ -122,6 +128,12 @@ class CorpusConfig(ConfigSection, frozen=True):
     def filters_of(self, source: Source) -> list[StepRef]:
         """Return the filters of a source: its own, or else those of the corpus."""
         return self.filters if source.filters is None else source.filters
+
+    def normalizers_of(self, source: Source) -> list[StepRef]:
+        """Return the normalizers of a source: none for text as it is, its own, or else those of the corpus."""
+        if source.as_is:
+            return []
+        return self.normalizers if source.normalizers is None else source.normalizers
 
 
 class CorpusRecipe(ConfigSection, frozen=True):
@@ -188,6 +200,9 @@ def _check_sources(sources: list[Source], where: str) -> None:
             raise ConfigError(f"two sources are called {name!r}", where=where, fix="give each its own name")
         if not re.fullmatch(r"[\w.-]+", name):
             raise ConfigError(f"{what} cannot be called {name!r}", where=where, fix=fix)
+        if sources[number].as_is and sources[number].normalizers:
+            what = f"the source {name} is to keep its text as it is, and has normalizers"
+            raise ConfigError(what, where=where, fix="remove `as_is` or `normalizers`")
 
 
 _IMPLIED = {"preset": "preset", "signal": "threshold"}
@@ -223,6 +238,27 @@ def make_step(kind: str, ref: StepRef) -> Any:
     cls = plugins().get(kind, name)
     options = {} if isinstance(ref, str) else {key: value for key, value in ref.items() if key != "use"}
     return cls(parse_config(options, cls.Config, where=f"{kind} {name!r}"))
+
+
+def make_described_step(kind: str, described: Mapping[str, Any]) -> Any:
+    """Construct the step that a manifest describes. Options that depend on the machine have their defaults.
+
+    Args:
+        kind: kind of the step.
+        described: its name, version, config and provenance.
+
+    Raises:
+        ConfigError: unknown step or option, or a step from a file that no recipe of this process has named.
+        MachineError: see `make_step`.
+    """
+    use, made_from = described["name"], described.get("provenance", {})
+    if source_file := made_from.get(PROVENANCE):
+        use = find_by_hash(source_file, made_from["class"])
+        if use is None:
+            what = f"the {kind} {described['name']} is a class of a file, whose place is not recorded"
+            fix = "name the recipe that has the file in `use`; if the file has changed, restore it"
+            raise ConfigError(what, fix=fix)
+    return make_step(kind, {"use": use} | described["config"])
 
 
 WEB_FILTERS: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls", "repeated_lines")

@@ -66,17 +66,25 @@ class Verdict(msgspec.Struct, frozen=True):
         keep: whether to keep the document.
         reason: short code that says why the document, or some of its lines, are dropped.
         lines: indexes of the paragraphs to drop from a document that is kept.
+        text: the text that replaces that of a document that is kept; None changes nothing. Not together with `lines`.
     """
 
     keep: bool
     reason: str = ""
     lines: tuple[int, ...] = ()
+    text: str | None = None
 
 
 KEEP = Verdict(keep=True)
 
 Tally = Counter[str]
 """Counts of characters, lines or documents by dotted name, e.g. `normalizer.neologdn.spaces`."""
+
+
+def count_paragraphs(text: str) -> int:
+    """Return the number of lines that are not empty. Only text that is kept as it is has empty lines."""
+    lines = text.count("\n") + 1
+    return lines if "\n\n" not in text and text.strip("\n") == text else sum(map(bool, text.split("\n")))
 
 
 def sentences(words: str) -> Iterator[str]:

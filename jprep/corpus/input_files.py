@@ -10,6 +10,7 @@ import msgspec
 
 from jprep.corpus.config import Source
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
+from jprep.hub.commits import commit_of_url
 from jprep.io.atomic import write_atomic
 from jprep.io.hashing import ContentHash, FileState, cached_sha256, file_state, hash_content
 from jprep.io.inputs.content_check import input_changed
@@ -27,6 +28,7 @@ class InputFile(msgspec.Struct, frozen=True):
         size: bytes on disk; 0 for a pipe.
         content: hashes of the bytes on disk; None for a pipe, whose shards are hashed instead.
         state: size, times and inode of a local file when it was hashed; None for other inputs.
+        commit: the commit of the repository on the Hugging Face Hub that the file was read from, or "".
     """
 
     path: str
@@ -34,6 +36,7 @@ class InputFile(msgspec.Struct, frozen=True):
     size: int
     content: ContentHash | None = None
     state: FileState | None = None
+    commit: str = ""
 
     @property
     def sha256(self) -> str:
@@ -64,7 +67,9 @@ def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[Inp
         InputError: a file changed while it was hashed.
     """
     known = {} if fresh else _read_cache(cache)
-    return [_describe(path, known, cache) for path in expand_patterns(source.paths)]
+    paths, commits = expand_patterns(source.paths), dict[tuple[str, str, str], str]()
+    named = {path: commit_of_url(path, commits) for path in paths}
+    return [msgspec.structs.replace(_describe(path, known, cache), commit=named[path]) for path in paths]
 
 
 def contents_by_path(files: Iterable[InputFile]) -> dict[str, ContentHash]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-from jprep.corpus.document import KEEP, SENTENCE, Document, Reject, Tally, sentences
+from jprep.corpus.document import KEEP, SENTENCE, UNMARK, Document, Reject, Tally, sentences
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.step import Filter, Normalizer, Segmenter, Signal, Splitter, Step
-from jprep.errors import JprepError
+from jprep.errors import ConfigError, InputError, JprepError
 
 _EXCERPT = 80
 _BATCH = 1 << 16  # characters normalized at a time
@@ -22,6 +22,7 @@ class DocumentProcessor:
         splitter: marks the sentences.
         filters: applied in order; the first one that rejects a document gives the reason.
         signals: measured of the documents that remain.
+        as_is: keep the text as the reader returned it, with blank lines.
 
     Attributes:
         tally: counts of dropped lines and characters.
@@ -33,7 +34,10 @@ class DocumentProcessor:
         splitter: Splitter,
         filters: Sequence[Filter],
         signals: Sequence[Signal] = (),
+        *,
+        as_is: bool = False,
     ) -> None:
+        self._as_is = as_is
         self._normalizers, self._splitter, self._filters, self._signals = normalizers, splitter, filters, signals
         self.tally: Tally = Tally()
 
@@ -41,38 +45,49 @@ class DocumentProcessor:
         """Yield each document with its final text and marked sentences, or as a reject. The order is kept."""
         for batch in document_batches(items):
             docs = [item for item in batch if isinstance(item, Document)]
-            self._normalize(docs)
-            judged = iter(self._judge(docs))
-            for item in batch:
-                yield next(judged) if isinstance(item, Document) else item
+            if not self._as_is:
+                self._normalize(docs)
+            judged = self._judge(docs)
+            if len(docs) == len(batch):
+                yield from judged
+                continue
+            left = iter(judged)
+            yield from (next(left) if isinstance(item, Document) else item for item in batch)
 
     def _normalize(self, docs: list[Document]) -> None:
         """Normalize many documents in one call: normalizers work line by line, and short calls are slow."""
-        ends = list(accumulate(doc.text.count("\n") + 1 for doc in docs))
-        lines = "\n".join(doc.text for doc in docs)
+        texts = [doc.text for doc in docs]
+        joined = "\n".join(texts)
+        lines = joined
         for normalizer in self._normalizers:
             lines = normalizer.apply(lines)
         split = lines.split("\n")
-        if ends and len(split) != ends[-1]:
+        if docs and len(split) != joined.count("\n") + 1:
             names = ", ".join(normalizer.name for normalizer in self._normalizers)
             raise JprepError("a normalizer changed the number of lines", where=names, fix="correct the plugin")
+        # `strip` returns the line itself where it can, which makes this faster than looking at each document.
+        solid = all(map(str.strip, split))
+        if solid and len(split) == len(docs):
+            for doc, line in zip(docs, split, strict=True):
+                doc.text = line
+            return
+        ends = list(accumulate(text.count("\n") + 1 for text in texts))
         for doc, start, end in zip(docs, [0, *ends], ends, strict=False):
-            doc.text = self._remove_blank(split[start:end])
+            doc.text = "\n".join(split[start:end]) if solid else self._remove_blank(split[start:end])
 
     def _judge(self, docs: list[Document]) -> list[Document | Reject]:
         """Mark the sentences of some documents and filter them; a document that a filter drops becomes a reject."""
-        results: list[Document | Reject] = [doc if doc.text else reject(doc, "normalizer", "empty") for doc in docs]
-        places = [place for place, doc in enumerate(docs) if doc.text]
-        for place in places:
-            docs[place].words = self._splitter.mark(docs[place].text)
-        batch = TextBatch([docs[place] for place in places])
-        for step in self._filters:
-            batch, rejected = apply_filter(step, batch, self.tally)
-            for index, dropped in rejected.items():
-                results[places[index]] = dropped
-            places = [place for index, place in enumerate(places) if index not in rejected]
-        keep_signals(batch, self._signals)
-        return results
+        filled, mark = [doc for doc in docs if doc.text], self._splitter.mark
+        for doc in filled:
+            doc.words = mark(doc.text)
+        if len(filled) == len(docs):
+            return self._filter(filled)
+        empty = {place: reject(doc, "normalizer", "empty") for place, doc in enumerate(docs) if not doc.text}
+        judged = iter(self._filter(filled))
+        return [empty.get(place) or next(judged) for place in range(len(docs))]
+
+    def _filter(self, docs: list[Document]) -> list[Document | Reject]:
+        return filter_batch(TextBatch(docs), self._filters, self._signals, self.tally, self._splitter)
 
     def _remove_blank(self, lines: list[str]) -> str:
         kept = nonblank_lines(lines)
@@ -81,13 +96,46 @@ class DocumentProcessor:
         return "\n".join(kept)
 
 
-def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatch, dict[int, Reject]]:
-    """Apply a filter to a batch, and drop lines in place.
+def filter_batch(
+    batch: TextBatch,
+    filters: Sequence[Filter],
+    signals: Sequence[Signal],
+    tally: Tally,
+    splitter: Splitter | None = None,
+) -> list[Document | Reject]:
+    """Apply filters to a batch, and measure the documents that remain.
+
+    Args:
+        batch: the documents.
+        filters: applied in order.
+        signals: set in `Document.signals`.
+        tally: counts dropped lines and characters, and changed documents.
+        splitter: marks the sentences of texts that a filter changes; None refuses to change texts.
+
+    Returns:
+        Each document of the batch, or its reject.
+    """
+    results: list[Document | Reject] = list(batch.docs)
+    places = list(range(len(results)))
+    for step in filters:
+        batch, rejected = _apply_filter(step, batch, tally, splitter)
+        for index, dropped in rejected.items():
+            results[places[index]] = dropped
+        places = [place for index, place in enumerate(places) if index not in rejected]
+    _keep_signals(batch, signals)
+    return results
+
+
+def _apply_filter(
+    step: Filter, batch: TextBatch, tally: Tally, splitter: Splitter | None
+) -> tuple[TextBatch, dict[int, Reject]]:
+    """Apply a filter to a batch; drop lines and replace texts in place.
 
     Args:
         step: the filter.
         batch: the documents.
-        tally: counts dropped lines and characters.
+        tally: counts dropped lines and characters, and changed documents.
+        splitter: marks the sentences of changed texts; None refuses to change texts.
 
     Returns:
         The documents that remain, and the rejects by index in the batch.
@@ -101,13 +149,32 @@ def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatc
         if verdict.keep and verdict.lines:
             drop_lines(doc, verdict.lines, name, tally)
             changed = True
+        if verdict.keep and verdict.text is not None:
+            replace_text(doc, verdict.text, _required(splitter, step))
+            tally[f"{name}.documents_changed"] += 1
+            changed = True
         if not verdict.keep or not doc.text:
             rejected[index] = reject(doc, name, verdict.reason)
     remaining = batch.without(rejected) if rejected else batch
     return TextBatch(remaining.docs) if changed else remaining, rejected
 
 
-def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
+def _required(splitter: Splitter | None, step: Filter) -> Splitter:
+    """Return the splitter, or raise an error: the words of a finished corpus cannot follow another text."""
+    if splitter is None:
+        what, fix = f"the filter {step.label} changes texts of a finished corpus", "build a corpus with it instead"
+        raise ConfigError(what, fix=fix)
+    return splitter
+
+
+def replace_text(doc: Document, text: str, splitter: Splitter) -> None:
+    """Give a document another text, without blank lines, and mark its sentences."""
+    lines = text.translate(UNMARK).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    doc.text = "\n".join(nonblank_lines(lines))
+    doc.words = splitter.mark(doc.text)
+
+
+def _keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
     """Set `Document.signals`, rounded to 32 bits as a corpus stores them."""
     if not signals or not len(batch):
         return
@@ -128,8 +195,8 @@ def document_batches(items: Iterable[Document | Reject]) -> Iterator[list[Docume
     size = 0
     for item in items:
         batch.append(item)
-        size += len(item.text) if isinstance(item, Document) else 0
-        if size >= _BATCH or len(batch) >= _BATCH:
+        size += len(item.text) + 1 if isinstance(item, Document) else 1
+        if size >= _BATCH:
             yield batch
             batch, size = [], 0
     yield batch
@@ -171,3 +238,31 @@ def take_tally(kind: str, step: Step) -> Iterator[tuple[str, int]]:
     for name, count in step.tally.items():
         yield f"{kind}.{step.name}.{name}", count
     step.tally.clear()
+
+
+def refuse_changed_file(step: Step, source_file: str) -> None:
+    """Check that the user's file that defines a step is the one that the fingerprint was made with.
+
+    Args:
+        step: the step, as this process loaded it.
+        source_file: the step's `source_file` when the build began.
+
+    Raises:
+        InputError: the file has changed.
+    """
+    if step.source_file != source_file:
+        what = f"the file that defines the step {step.name} changed during the build"
+        raise InputError(what, where=f"class {type(step).__name__}", fix="run the build again with --restart")
+
+
+def refuse_changed_files(steps: Sequence[Step], before: Sequence[str]) -> list[str]:
+    """Check the files of a stage's steps, see `refuse_changed_file`; return their hashes.
+
+    Args:
+        steps: the steps, as this process loaded them.
+        before: the hashes, as the process that made the fingerprint returned them; empty in that process.
+    """
+    files = [step.source_file for step in steps]
+    for step, file in zip(steps, before or files, strict=True):
+        refuse_changed_file(step, file)
+    return files

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
+
+from jprep.errors import ConfigError
 
 _NAMESPACES = {
     "1": "talk pages", "2": "user pages", "3": "user talk", "4": "project pages", "6": "files", "8": "interface texts",
@@ -19,6 +24,9 @@ _READER = {
     "malformed_json": "lines that are not a JSON object",
     "malformed_csv": "rows with another number of fields, or with unbalanced quotation marks",
     "malformed_tsv": "rows with another number of fields",
+    "malformed_xml": "files that are not well-formed XML, or have a document type declaration",
+    "no_law": "XML without a law",
+    "meeting_information": "names of those present and the agenda, which precede the speeches",
     "no_text": "the text is missing, null or not a string",
 }
 
@@ -55,6 +63,8 @@ def explain(step: str, reason: str, options: Mapping[str, Sequence[Any]] | None 
     kind, _, name = step.partition(".")
     if known := _OTHER.get(f"{step}/{reason}"):
         return known
+    if phrases := (options or {}).get(f"reason {reason}"):
+        return " or ".join(map(str, phrases))
     if kind == "filter":
         return _with_options(_FILTER.get(f"{name}/{reason}", ""), options or {})
     return _explain_reader(reason) if kind == "reader" else ""
@@ -81,13 +91,38 @@ def step_options(made_from: Mapping[str, Any], step: str) -> dict[str, list[Any]
     """
     kind, _, own = step.partition(".")
     found: dict[str, list[Any]] = {}
-    for source in made_from["documents"]["sources"] if kind == "filter" else ():
-        for option, value in (
-            item for described in source["filters"] if described["name"] == own for item in described["config"].items()
-        ):
-            if value not in found.setdefault(option, []):
-                found[option].append(value)
+    for described in described_filters(made_from) if kind == "filter" else ():
+        if filter_label(described) == own:
+            for option, value in (*described["config"].items(), *_rule_phrases(described)):
+                if value not in found.setdefault(option, []):
+                    found[option].append(value)
     return found
+
+
+def described_filters(made_from: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the description of each filter of each source, and of those by which the corpus was filtered again."""
+    for read in (made_from["documents"], *made_from.get("filtered", ())):
+        for source in read["sources"]:
+            yield from source.get("filters", ())
+
+
+def filter_label(described: Mapping[str, Any]) -> str:
+    """Return the name under which a filter counts its rejects: that of its preset, if it is one."""
+    return str(described["config"]["preset"] if described["name"] == "preset" else described["name"])
+
+
+def _rule_phrases(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what each reason of a filter by thresholds means, as an option `reason REASON`."""
+    rules: Sequence[Mapping[str, Any]] = [described["config"]] if described["name"] == "threshold" else ()
+    if described["name"] == "preset":
+        from jprep.corpus.filters.presets.preset import load_preset
+
+        with contextlib.suppress(ConfigError):  # a preset of another version of jprep
+            rules = [msgspec.structs.asdict(rule) for rule in load_preset(described["config"]["preset"]).rules]
+    words = {"min": "less than", "above": "at most", "max": "more than", "below": "at least"}
+    for rule in rules:
+        limits = [f"{word} {rule[key]:g}" for key, word in words.items() if rule[key] is not None]
+        yield f"reason {rule['reason'] or rule['signal']}", f"`{rule['signal']}` is {' or '.join(limits)}"
 
 
 def _explain_reader(reason: str) -> str:

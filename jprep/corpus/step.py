@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally, Verdict
+from jprep.plugins.files import PROVENANCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +56,7 @@ class Step(ABC):
         version: increased whenever the output of the step can differ; part of the fingerprint.
         local: names of options that depend on the machine and do not change the output, such as paths and timeouts.
             They are left out of the fingerprint.
+        source_file: `sha256:` and the hash of the user's file that defines the step; "" for a registered one.
         tally: counts of what the step did since the build last collected them. The build prefixes the names with the
             kind and name of the step.
     """
@@ -62,6 +64,7 @@ class Step(ABC):
     name: ClassVar[str]
     version: ClassVar[int]
     local: ClassVar[frozenset[str]] = frozenset()
+    source_file: ClassVar[str] = ""
 
     class Config(StepConfig, frozen=True):
         """No options."""
@@ -78,6 +81,13 @@ class Step(ABC):
         """Release processes and files. The step is not used afterwards."""
 
 
+def provenance_of(step: Step) -> dict[str, str]:
+    """Return a step's provenance, with the hash and the class of the user's file that defines it."""
+    if not step.source_file:
+        return step.provenance()
+    return step.provenance() | {PROVENANCE: step.source_file, "class": type(step).__name__}
+
+
 def describe_step(step: Step) -> dict[str, Any]:
     """Return a step as it is stored in fingerprints and manifests: name, version, config, provenance.
 
@@ -88,7 +98,7 @@ def describe_step(step: Step) -> dict[str, Any]:
         "name": step.name,
         "version": step.version,
         "config": {key: value for key, value in config.items() if key not in step.local},
-        "provenance": step.provenance(),
+        "provenance": provenance_of(step),
     }
     signals = step.signals() if isinstance(step, Filter) else ()
     return described | ({"signals": [describe_step(signal) for signal in signals]} if signals else {})
@@ -117,7 +127,15 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class Reader(Step):
-    """Converts an input file to documents. Must delete U+001E and U+001F from the text and count them."""
+    """Converts an input file to documents. Must delete U+001E and U+001F from the text and count them.
+
+    Attributes:
+        can_keep_text: whether the reader observes `as_is`.
+        as_is: whether to keep all of the text but U+001E and U+001F; set by the build, see `Source.as_is`.
+    """
+
+    can_keep_text: ClassVar[bool] = False
+    as_is: bool = False
 
     @property
     def ids_are_positions(self) -> bool:

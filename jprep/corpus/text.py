@@ -97,11 +97,14 @@ def _without_separators(text: str) -> str:
 
 
 def _step(kind: str, name: str, options: dict[str, Any]) -> Any:
-    return _cached_step(kind, name, msgspec.json.encode(options, order="sorted"))
+    from jprep.plugins import plugins
+
+    cls = plugins().get(kind, name)  # another one after a user's file has changed
+    return _cached_step(kind, name, cls, msgspec.json.encode(options, order="sorted"))
 
 
 @functools.cache
-def _cached_step(kind: str, name: str, options: bytes) -> Any:
+def _cached_step(kind: str, name: str, cls: type, options: bytes) -> Any:
     """Return a step, made once per process because dictionaries load slowly, and closed at exit."""
     from jprep.corpus.config import make_step
 

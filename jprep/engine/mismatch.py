@@ -100,7 +100,10 @@ def _step(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -
         return  # its provenance changes with its version
     for difference in _differences(ours.get("config"), theirs.get("config"), ()):
         yield f"{step}: {difference}"
-    for difference in _differences(ours.get("provenance"), theirs.get("provenance"), ()):
+    now, then = (dict(each.get("provenance") or {}) for each in (ours, theirs))
+    if now.pop("source_file", "") != then.pop("source_file", ""):
+        yield f"the file that defines {step} has changed"
+    for difference in _differences(now, then, ()):
         yield f"provenance of {step}: {difference}"
 
 

@@ -20,6 +20,7 @@ from jprep.dataset.mix import check_known
 from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
+from jprep.plugins.files import BASES, check_file, locate_step_files, parse_reference
 from jprep.tokenizer.config import TokenizerConfig, check_tokenizer_config
 from jprep.train.hooks.references import locate_files
 from jprep.train.job.config import TrainConfig, check_train_config
@@ -75,6 +76,7 @@ def load_recipe(
     """
     path = Path(path)
     raw = locate_files(apply_overrides(_resolve_paths(_read_toml(path), path.parent), overrides), path.parent)
+    raw = locate_step_files(raw, path.parent)
     if tokenizer:
         raw["tokenizer"] = {**raw.get("tokenizer", {}), **tokenizer}
     recipe = decode_recipe(raw, where=str(path))
@@ -201,6 +203,7 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
     for source in corpus.sources:
         yield "reader", source.reader
         yield from (("filter", ref) for ref in source.filters or [])
+        yield from (("normalizer", ref) for ref in source.normalizers or [])
     yield from (("normalizer", ref) for ref in [*corpus.normalizers, *(tokenizer.normalizers or [])])
     yield from (("filter", ref) for ref in corpus.filters)
     yield from (("signal", ref) for ref in corpus.signals)
@@ -209,7 +212,7 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
 
 def _check_step(kind: str, ref: StepRef, where: str) -> None:
     name = step_name(ref)
-    if not _is_known(kind, name, where) or isinstance(ref, str):
+    if _is_in_file(kind, name, where) or not _is_known(kind, name, where) or isinstance(ref, str):
         return
     try:
         step = plugins().get(kind, name)
@@ -217,6 +220,15 @@ def _check_step(kind: str, ref: StepRef, where: str) -> None:
         return
     options = {key: value for key, value in ref.items() if key != "use"}
     parse_config(options, step.Config, where=f"{where}, {kind} {name!r}")
+
+
+def _is_in_file(kind: str, name: str, where: str) -> bool:
+    """Return whether a file defines a step. The file is checked, and is run only by the command that needs the step."""
+    try:
+        reference = None if kind not in BASES or name in plugins().names(kind) else parse_reference(name)
+        return bool(reference and check_file(reference))
+    except ConfigError as error:
+        raise ConfigError(error.what, where=error.where or f"{where}, {kind}", fix=error.fix) from error
 
 
 def _check_backend(name: str, options: Mapping[str, Any], where: str) -> None:

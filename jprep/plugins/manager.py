@@ -14,6 +14,7 @@ from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.io.safe_names import check_name
 from jprep.plugins import hookspecs
+from jprep.plugins.files import BASES, load_file_class, parse_reference
 
 PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "signal", "segmenter", "executor", "backend")
 
@@ -96,15 +97,23 @@ class PluginRegistry:
         return sorted(self._named[kind])
 
     def get(self, kind: str, name: str) -> Any:
-        """Import and return the class registered under a name.
+        """Import and return the class registered under a name, or one that a user's file defines (`FILE.py:NAME`).
 
         Raises:
             ConfigError: there is no such name; the message suggests a similar one, or says which plugins failed to
-                load.
+                load. For a file, see `jprep.plugins.files.load_file_class`.
         """
         named = self._named[kind]
         if name in named:
             return load_class(named[name])
+        if kind in BASES and (reference := parse_reference(name)):
+            found = load_file_class(kind, reference)
+            if found.name in named:
+                fix = f'give it another name: `name = "my_{found.name}"`'
+                raise ConfigError(
+                    f"the class {reference.name} is called like the {kind} {found.name!r}", where=name, fix=fix
+                )
+            return found
         failed = "".join(f"; plugin {f.name!r} failed to load ({f.error})" for f in self.found if f.error)
         raise ConfigError(f"no {kind} is called {name!r}{failed}", fix=suggest_name(name, named))
 

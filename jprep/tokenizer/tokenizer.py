@@ -15,9 +15,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from jprep.corpus.config import make_step
+from jprep.corpus.config import make_described_step, make_step
 from jprep.corpus.document import UNMARK, WORD, Document
 from jprep.corpus.processing import segment_documents
+from jprep.corpus.step import provenance_of
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.tokenizer.batch_encoding import (
     BatchEncoder,
@@ -272,13 +273,13 @@ class Tokenizer:
         return step
 
     def _step(self, kind: str, description: dict[str, Any]) -> Any:
-        step = make_step(kind, {"use": description["name"], **description["config"]})
+        step = make_described_step(kind, description)
         if step.version != description["version"]:
             what = f"{kind} {step.name!r} has version {step.version}, expected {description['version']} as in training"
             raise MismatchError(
                 what, where=str(self.folder), fix="install the version of jprep or the plugin used in training"
             )
-        installed, trained = step.provenance(), description["provenance"]
+        installed, trained = provenance_of(step), description["provenance"]
         for name, value in trained.items():  # library releases may differ, but another dictionary gives other words
             if value.startswith("sha256:") and installed.get(name) != value:
                 what = f"{kind} {step.name!r} has another {name} than in training"

@@ -136,6 +136,9 @@ def _show_plan(recipe: Recipe, folder: Path, workers: int) -> None:
         reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
         filters = corpus.filters_of(source)
         echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
+        if source.normalizers is not None or source.as_is:
+            names = ", ".join(map(step_name, corpus.normalizers_of(source)))
+            echo(f"  normalize  {source.name}: {names or 'nothing'}")
         echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
     echo(f"  normalize  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
     echo(f"  split      {step_name(corpus.splitter)}")

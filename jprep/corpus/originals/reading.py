@@ -192,6 +192,7 @@ def _open_source(made_from: Mapping[str, Any], index: int, search: InputSearch) 
     reader = rebuild("reader", source["reader"])
     if isinstance(reader, Unavailable):
         return reader
+    reader.as_is = source.get("as_is", False)
     shards = TaskShards(reader, source["files"], search)
     return _Source(reader, source["name"], shards, SourceSteps(made_from, source))
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from jprep.corpus.config import make_step
+from jprep.corpus.config import make_described_step
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.originals.records import FilterResult, Original, Reason, Unavailable
-from jprep.corpus.processing import drop_lines, nonblank_lines, reject
-from jprep.corpus.step import Filter, Normalizer, Splitter, Step
+from jprep.corpus.processing import drop_lines, nonblank_lines, reject, replace_text
+from jprep.corpus.step import Filter, Normalizer, Splitter, Step, provenance_of
 from jprep.errors import JprepError
 
 
@@ -25,13 +25,13 @@ def rebuild(kind: str, described: Mapping[str, Any]) -> Any:
     """
     label = f"the {kind} {described['name']}"
     try:
-        step: Step = make_step(kind, {"use": described["name"]} | described["config"])
+        step: Step = make_described_step(kind, described)
         signals = [rebuild("signal", each) for each in described.get("signals", [])]
         if missing := next((each for each in signals if isinstance(each, Unavailable)), None):
             return missing
         if isinstance(step, Filter):
             step.use_signals(signals)
-        provenance = step.provenance()
+        provenance = provenance_of(step)
     except JprepError as error:
         return Unavailable(Reason.STEP_MISSING, f"{label} cannot be used here: {error.what}", error.fix)
     if step.version != described["version"]:
@@ -57,7 +57,8 @@ class SourceSteps:
     @cached_property
     def _steps(self) -> tuple[list[Normalizer], Splitter, list[Filter]] | Unavailable:
         made_from = self._made_from
-        normalizers = [rebuild("normalizer", step) for step in made_from["normalizers"]]
+        own = self._source.get("normalizers", made_from["normalizers"])
+        normalizers = [rebuild("normalizer", step) for step in own]
         splitter = rebuild("splitter", made_from["splitter"])
         filters = [rebuild("filter", step) for step in self._source["filters"]]
         for step in (*normalizers, splitter, *filters):
@@ -80,11 +81,11 @@ class SourceSteps:
         if isinstance(self._steps, Unavailable):
             return Original(*common, problem=self._steps.what)
         normalizers, splitter, filters = self._steps
-        normalized = _normalize(item, normalizers, limit)
+        normalized = () if self._source.get("as_is") else _normalize(item, normalizers, limit)
         if not item.text:
             return Original(*common, normalized=normalized, reject=reject(item, "normalizer", "empty"))
         item.words = splitter.mark(item.text)
-        results, rejected = _filter(item, filters)
+        results, rejected = _filter(item, filters, splitter)
         text, words = item.text[:limit], item.words[:limit]
         return Original(*common, normalized, text, words, results, rejected)
 
@@ -106,8 +107,10 @@ def _normalize(doc: Document, normalizers: Sequence[Normalizer], limit: int) -> 
     return tuple(found)
 
 
-def _filter(doc: Document, filters: Sequence[Filter]) -> tuple[tuple[FilterResult, ...], Reject | None]:
-    """Apply the filters, and drop lines in place up to the first filter that drops the document."""
+def _filter(
+    doc: Document, filters: Sequence[Filter], splitter: Splitter
+) -> tuple[tuple[FilterResult, ...], Reject | None]:
+    """Apply the filters; drop lines and replace the text in place up to the first filter that drops the document."""
     results, rejected = list[FilterResult](), None
     for step in filters:
         verdict = step.judge(doc)
@@ -118,6 +121,8 @@ def _filter(doc: Document, filters: Sequence[Filter]) -> tuple[tuple[FilterResul
         excerpt = reject(doc, f"filter.{step.label}", verdict.reason)
         if verdict.lines:
             drop_lines(doc, verdict.lines, step.label, Tally())
+        if verdict.keep and verdict.text is not None:
+            replace_text(doc, verdict.text, splitter)
         if not verdict.keep or not doc.text:
             rejected = excerpt if not verdict.keep else reject(doc, f"filter.{step.label}", verdict.reason)
     return tuple(results), rejected

@@ -108,10 +108,12 @@ class LineReader(RecordReader):
         start, whole = id_prefix(shard, source), shard.hints["documents"] == "file"
         for offset, record in chunking.split_records(chunk, separator, shard.path, self._limit()):
             data = self._without_bom(record) if offset == 0 else record
+            data = data.lstrip(b"\r\n") if self.as_is and not whole else data  # what separates records is not text
             if whole or data.strip(b"\r\n"):
                 identity = start if whole else f"{start}:{offset}"
                 location = RecordLocation(shard.path, offset + len(record) - len(data), identity, source)
-                yield self._item(data, location, budget), data
+                kept = data.rstrip(b"\r\n") if self.as_is and not whole else data
+                yield self._item(kept, location, budget), data
 
     def _original(self, record: bytes) -> str:
         return record.rstrip(b"\r\n").decode(self.encoding, "backslashreplace")
@@ -189,7 +191,7 @@ class TextReader(LineReader):
         if "encoding" not in shard.hints:
             return self
         reader = TextReader(self.config)
-        reader.encoding, reader.tally = shard.hints["encoding"], self.tally
+        reader.encoding, reader.tally, reader.as_is = shard.hints["encoding"], self.tally, self.as_is
         return reader
 
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.document import Document, Reject
+from jprep.corpus.document import SENTENCE, WORD, Document, Reject
 from jprep.corpus.step import Positive, Reader, Shard, Share, StepConfig
 from jprep.errors import InputError
 from jprep.io.inputs.paths import short_names
@@ -18,6 +18,8 @@ MB = 1_000_000
 _EXCERPT = 80
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
 # ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
+
+_MARKS = re.compile(f"[{SENTENCE}{WORD}]+")
 
 Item = Document | Reject
 
@@ -84,6 +86,8 @@ class ErrorBudget:
 class RecordReader(Reader):
     """A reader of records, each of which becomes a document or a reject."""
 
+    can_keep_text = True
+
     class Config(RecordConfig, frozen=True):
         """Options of all readers of records."""
 
@@ -120,7 +124,7 @@ class RecordReader(Reader):
 
     def _document(self, doc: Document) -> Item:
         """Return the document with cleaned text and title, or a reject if the text is empty."""
-        text = self._clean(doc.text).strip("\n")
+        text = self._without(_MARKS, doc.text) if self.as_is else self._clean(doc.text).strip("\n")
         if not text or text.isspace():
             return self._reject(doc.id, "empty", title=doc.title)
         return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title))
@@ -133,9 +137,12 @@ class RecordReader(Reader):
         if crlf := text.count("\r\n"):
             self.tally["crlf.to_lf"] += crlf
             text = text.replace("\r\n", "\n")
-        if _CONTROL.search(text):
+        return self._without(_CONTROL, text)
+
+    def _without(self, characters: re.Pattern[str], text: str) -> str:
+        if characters.search(text):
             before = len(text)
-            text = _CONTROL.sub("", text)
+            text = characters.sub("", text)
             self.tally["control.deleted"] += before - len(text)
         return text
 

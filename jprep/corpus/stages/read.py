@@ -17,12 +17,13 @@ from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
-from jprep.corpus.processing import DocumentProcessor, take_tally
+from jprep.corpus.processing import DocumentProcessor, refuse_changed_files, take_tally
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
+from jprep.errors import ConfigError
 from jprep.io.hashing import ContentHash
 from jprep.io.inputs.content_check import expect_contents, forget_contents
 from jprep.io.inputs.paths import short_names
@@ -68,8 +69,14 @@ class CorpusSteps:
         self._config = config
         self.segmenter: Segmenter = make_step("segmenter", segmenter)
         self.normalizers: list[Normalizer] = [make_step("normalizer", ref) for ref in config.normalizers]
+        self.own_normalizers: list[list[Normalizer] | None] = [
+            None
+            if source.normalizers is None and not source.as_is
+            else [make_step("normalizer", ref) for ref in config.normalizers_of(source)]
+            for source in config.sources
+        ]
         self.splitter: Splitter = make_step("splitter", config.splitter)
-        self.readers: list[Reader] = [make_step("reader", source.reader) for source in config.sources]
+        self.readers: list[Reader] = [_make_reader(source) for source in config.sources]
         self.signals: list[Signal] = [make_step("signal", ref) for ref in config.signals]
         check_columns(self.signals)
         self.filters: list[list[Filter]] = [
@@ -80,24 +87,35 @@ class CorpusSteps:
 
     def processor(self, source: int) -> DocumentProcessor:
         """Return the processor for the documents of a source."""
-        return DocumentProcessor(self.normalizers, self.splitter, self.filters[source], self.signals)
+        as_is = self._config.sources[source].as_is
+        normalizers, filters = self.normalizers_of(source), self.filters[source]
+        return DocumentProcessor(normalizers, self.splitter, filters, self.signals, as_is=as_is)
+
+    def normalizers_of(self, source: int) -> list[Normalizer]:
+        """Return the normalizers of a source: its own, or else those of the corpus."""
+        own = self.own_normalizers[source]
+        return self.normalizers if own is None else own
 
     def of_source(self, source: int) -> list[tuple[str, Step]]:
         """Return the steps applied to the documents of a source, each with its kind."""
         return [
             ("reader", self.readers[source]),
-            *(("normalizer", step) for step in self.normalizers),
+            *(("normalizer", step) for step in self.normalizers_of(source)),
             ("splitter", self.splitter),
             *(("filter", step) for step in self.filters[source]),
             *(("signal", step) for step in self.signals),
             ("segmenter", self.segmenter),
         ]
 
+    def all(self) -> list[Step]:
+        """Return all steps; those that sources share are repeated."""
+        used = (step for source in range(len(self.readers)) for _, step in self.of_source(source))
+        return [*self.normalizers, *used]
+
     def close(self) -> None:
         """Close all steps."""
-        for source in range(len(self.readers)):
-            for _, step in self.of_source(source):
-                step.close()
+        for step in self.all():
+            step.close()
 
 
 class ReadStage(Stage):
@@ -119,11 +137,13 @@ class ReadStage(Stage):
     def __init__(self, config: CorpusConfig, inputs: list[list[InputFile]], folder: str, corpus: str) -> None:
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
         self.metadata: dict[str, str] = {}
+        self._step_files: list[str] = []
 
     @cached_property
     def _steps(self) -> CorpusSteps:
         """The steps of this process. While they are open, every byte read from an input is checked against its hash."""
         steps = CorpusSteps(self._config, "none" if needs_dedup(self._config) else self._config.segmenter)
+        self._step_files = refuse_changed_files(steps.all(), self._step_files)
         expect_contents(self._contents)
         return steps
 
@@ -163,7 +183,13 @@ class ReadStage(Stage):
             "reader": describe_step(self._steps.readers[index]),
             "files": [file.public() for file in self._inputs[index]],
             "filters": [describe_step(step) for step in self._steps.filters[index]],
-        } | shard_limit(source)
+        } | self._own_fields(index, source)
+
+    def _own_fields(self, index: int, source: Source) -> dict[str, Any]:
+        """Return the fields of keys that a source has or lacks."""
+        own = self._steps.own_normalizers[index]
+        fields = {} if own is None else {"normalizers": [describe_step(step) for step in own]}
+        return fields | ({"as_is": True} if source.as_is else {}) | shard_limit(source)
 
     def _line_min_chars(self) -> int:
         return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
@@ -197,7 +223,7 @@ class ReadStage(Stage):
         steps = self._steps
         reader, processor = steps.readers[index], steps.processor(index)
         with open_task_output(
-            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers()
+            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers(index)
         ) as task_output:
             for shard in group:
                 for item in processor.process(reader.read(shard, self._config.sources[index].name)):
@@ -214,11 +240,12 @@ class ReadStage(Stage):
         near = self._config.dedup.near
         return {} if near is None else {"near": msgspec.to_builtins(near) | describe_signatures()}
 
-    def _hash_writers(self) -> dict[str, HashWriter]:
-        """Return what collects the hashes of one task, by the name of the folder for their file."""
+    def _hash_writers(self, source: int) -> dict[str, HashWriter]:
+        """Return what collects the hashes of one task of a source, by the name of the folder for their file."""
         dedup, writers = self._config.dedup, dict[str, HashWriter]()
         if dedup.documents or dedup.lines:
-            writers[HASHES] = DocumentHashWriter(dedup.documents, self._line_min_chars())
+            line_min_chars = 0 if self._config.sources[source].as_is else self._line_min_chars()
+            writers[HASHES] = DocumentHashWriter(dedup.documents, line_min_chars)
         if dedup.near:
             writers[BAND_KEYS] = BandKeyWriter(dedup.near)
             writers |= {LENGTHS: LengthWriter()} if dedup.near.keep == "longest" else {}
@@ -236,6 +263,20 @@ class ReadStage(Stage):
         if steps := self.__dict__.pop("_steps", None):
             steps.close()
             forget_contents(self._contents)
+
+
+def _make_reader(source: Source) -> Reader:
+    """Return the reader of a source.
+
+    Raises:
+        ConfigError: it cannot keep text as it is, and the source asks for that.
+    """
+    reader: Reader = make_step("reader", source.reader)
+    if source.as_is and not reader.can_keep_text:
+        what = f"the reader {reader.name} cannot keep text as it is, as the source {source.name} asks for"
+        raise ConfigError(what, fix='remove `as_is`, or use e.g. reader = "jsonl"')
+    reader.as_is = source.as_is
+    return reader
 
 
 def group_shards(shards: Iterator[Shard]) -> Iterator[list[Shard]]:

@@ -13,13 +13,14 @@ from jprep.corpus.config import StepRef, make_step
 from jprep.corpus.dedup.exact import ShardDrops, drops_for_shard
 from jprep.corpus.dedup.near.clusters import Membership, members_of_shard
 from jprep.corpus.document import Document, Reject, Tally
-from jprep.corpus.processing import drop_lines, reject, take_tally
+from jprep.corpus.processing import drop_lines, refuse_changed_file, reject, take_tally
 from jprep.corpus.stages.task_output import open_task_output
 from jprep.corpus.step import Segmenter, describe_step
 from jprep.corpus.store import DOCUMENTS, TOTALS_PREFIX, read_rows
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic_path
 from jprep.io.verified_files import RUN_AGAIN, verify_file
+from jprep.plugins.files import PROVENANCE
 
 
 class SegmentStage(Stage):
@@ -53,6 +54,7 @@ class SegmentStage(Stage):
     @cached_property
     def _step(self) -> Segmenter:
         step: Segmenter = make_step("segmenter", self._segmenter)
+        refuse_changed_file(step, self._made_from["segmenter"]["provenance"].get(PROVENANCE, ""))
         return step
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from jprep.corpus.dedup.hashes import DocumentHashWriter, LengthWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter
-from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally
+from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally, count_paragraphs
 from jprep.corpus.processing import segment_documents
 from jprep.corpus.step import Segmenter
 from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, RowWriter, row_writer
@@ -99,7 +99,7 @@ def open_task_output(
 
 def _measure(doc: Document, counts: Tally, *, segmented: bool) -> None:
     """Add a document to the totals of the corpus."""
-    paragraphs, breaks = doc.text.count("\n") + 1, doc.words.count(SENTENCE)
+    paragraphs, breaks = count_paragraphs(doc.text), doc.words.count(SENTENCE)
     counts["total.documents"] += 1
     counts["total.paragraphs"] += paragraphs
     counts["total.sentences"] += paragraphs + breaks

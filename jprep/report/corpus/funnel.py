@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jprep.corpus.reasons import explain, step_options
+from jprep.corpus.reasons import explain, filter_label, step_options
 from jprep.corpus.store import Manifest
 
 
@@ -80,7 +80,7 @@ def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
     sources: list[dict[str, Any]] = read["sources"]
     readers = [f"reader.{source['reader']['name']}" for source in sources]
     longest_first = sorted(sources, key=lambda source: -len(source["filters"]))
-    filters = [f"filter.{step['name']}" for source in longest_first for step in source["filters"]]
+    filters = [f"filter.{filter_label(step)}" for source in longest_first for step in source["filters"]]
     dedup = read.get("dedup", {})
     kinds = [("documents", dedup.get("documents")), ("near", dedup.get("near")), ("lines", dedup.get("line_min_chars"))]
     known = [*readers, "normalizer", *filters, *(f"dedup.{kind}" for kind, used in kinds if used)]

@@ -67,6 +67,7 @@ def steps(manifest: Manifest) -> list[StepEntry]:
     read = manifest.made_from["documents"]
     found = [("reader", source["reader"]) for source in read["sources"]]
     found += [("normalizer", step) for step in read["normalizers"]]
+    found += [("normalizer", step) for source in read["sources"] for step in source.get("normalizers", ())]
     found.append(("splitter", read["splitter"]))
     found += [("filter", step) for source in read["sources"] for step in source["filters"]]
     found.append(("segmenter", manifest.made_from.get("words", read)["segmenter"]))

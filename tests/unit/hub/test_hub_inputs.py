@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jprep.corpus.store import read_manifest
 from jprep.dataset.manifest import read_dataset
 from tests.conftest import ROOT
 from tests.servers.fixtures import hub
@@ -75,3 +76,17 @@ def test_a_missing_dataset_is_named(hub: HubServer, tmp_path: Path) -> None:
     done = build(tmp_path)
     assert done.returncode == 2
     assert f"hf://datasets/{WIKITEXT}/{CONFIG}/train-*.parquet" in done.stderr
+
+
+def test_the_commit_is_in_the_manifest_and_not_in_the_fingerprint(hub: HubServer, tmp_path: Path) -> None:
+    put_wikitext(hub)
+    first = build(tmp_path / "a")
+    assert first.returncode == 0, first.stderr
+    manifest = read_manifest(tmp_path / "a" / "roberta-tensorflow" / "corpus")
+    commits = {file["commit"] for source in manifest.sources for file in source["files"]}
+    assert commits == {hub.repo(WIKITEXT, kind="dataset").commits[-1].oid}
+    hub.put(WIKITEXT, {"other.txt": b"x"}, kind="dataset")
+    assert build(tmp_path / "b").returncode == 0
+    later = read_manifest(tmp_path / "b" / "roberta-tensorflow" / "corpus")
+    assert later.fingerprint == manifest.fingerprint
+    assert {file["commit"] for source in later.sources for file in source["files"]}.isdisjoint(commits)

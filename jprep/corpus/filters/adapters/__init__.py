@@ -1,0 +1,1 @@
+"""Filters of other programs as steps."""

@@ -1,0 +1,153 @@
+"""The filter `hojichar`: a filter or a profile of HojiChar as a step."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jprep.config import suggest_name
+from jprep.corpus.document import KEEP, Document, Verdict
+from jprep.corpus.step import Filter, StepConfig
+from jprep.errors import ConfigError, MachineError
+from jprep.plugins.files import FileReference, run_file
+
+_WHERE = "filter 'hojichar'"
+_STATEFUL = ("deduplication",)
+_VARIABLE = "FILTER"
+_EXAMPLE = (
+    'e.g. { use = "hojichar", filter = "document_filters.DocumentLengthFilter", options = { min_doc_len = 100 } }'
+)
+
+
+class HojicharFilter(Filter):
+    """Applies a filter of HojiChar, or all filters of a profile. What they reject is dropped, what they change counted.
+
+    Reasons are the names of HojiChar's filters, such as `document_length_filter`.
+    """
+
+    name = "hojichar"
+    version = 1
+    local = frozenset({"profile"})
+
+    class Config(StepConfig, frozen=True):
+        """Options of the filter `hojichar`.
+
+        Attributes:
+            filter: module and class of a filter of HojiChar, e.g. `document_filters.DocumentLengthFilter`.
+            options: arguments of the filter.
+            profile: a profile of HojiChar instead: a Python file with a `Compose` object `FILTER`.
+        """
+
+        filter: str = ""
+        options: dict[str, Any] = {}
+        profile: str = ""
+
+    @cached_property
+    def _filters(self) -> list[tuple[str, Any]]:
+        """The filters of HojiChar in order, each with its reason."""
+        config = self.config
+        if bool(config.filter) == bool(config.profile) or (config.profile and config.options):
+            raise ConfigError("give either `filter`, with its `options`, or `profile`", where=_WHERE, fix=_EXAMPLE)
+        filters = _profile(config.profile) if config.profile else [_filter(config.filter, config.options)]
+        return [(_reason(each), _checked(each)) for each in filters]
+
+    def provenance(self) -> dict[str, str]:
+        """Return the version of HojiChar, and the hashes of the profile and of files that options name."""
+        assert self._filters
+        named = {f"options.{name}": value for name, value in self.config.options.items() if isinstance(value, str)}
+        if self.config.profile:
+            named["profile"] = self.config.profile
+        hashes = {name: _sha256(path) for name, path in named.items() if Path(path).is_file()}
+        return {"hojichar": version("hojichar")} | hashes
+
+    def judge(self, doc: Document) -> Verdict:
+        """Drop a document if a filter rejects it; otherwise return what the filters made of its text."""
+        from hojichar import Document as HojicharDocument
+
+        seen = HojicharDocument(doc.text)
+        for reason, step in self._filters:
+            before = seen.text
+            seen = step.apply(seen)
+            if seen.is_rejected:
+                return Verdict(keep=False, reason=reason)
+            if seen.text != before:
+                self.tally[f"{reason}.changed"] += 1
+        return KEEP if seen.text == doc.text else Verdict(keep=True, reason="changed", text=seen.text)
+
+    def close(self) -> None:
+        """Close the filters."""
+        for _, step in self.__dict__.pop("_filters", ()):
+            step.shutdown()
+
+
+def _hojichar() -> Any:
+    try:
+        return importlib.import_module("hojichar")
+    except ImportError as error:
+        raise MachineError("HojiChar is not installed", where=_WHERE, fix="pip install 'jprep[hojichar]'") from error
+
+
+def _filter(name: str, options: dict[str, Any]) -> Any:
+    module, _, cls = name.rpartition(".")
+    known = dict(_known_filters())
+    if name not in known:
+        raise ConfigError(f"HojiChar has no filter {name!r}", where=_WHERE, fix=suggest_name(name, known))
+    try:
+        return known[name](**options)
+    except ImportError as error:
+        what, fix = f"HojiChar's {cls} cannot be used: {error}", "pip install 'hojichar[all]'"
+        raise MachineError(what, where=_WHERE, fix=fix) from error
+    except Exception as error:  # the arguments are checked by HojiChar's code, in many ways
+        what = f"HojiChar's {cls} does not take these options: {error}"
+        raise ConfigError(what, where=_WHERE, fix=f"correct `options` of {module}.{cls}") from error
+
+
+def _known_filters() -> Iterator[tuple[str, type]]:
+    """Yield the filters of HojiChar that judge one document at a time, by module and class."""
+    base = _hojichar().Filter
+    for module in ("document_filters", "language_identification", "tokenization"):
+        try:
+            found = importlib.import_module(f"hojichar.filters.{module}")
+        except ImportError:  # it needs a library that is not installed
+            continue
+        for name, value in vars(found).items():
+            own = inspect.isclass(value) and issubclass(value, base) and value.__module__ == found.__name__
+            if own and not inspect.isabstract(value):
+                yield f"{module}.{name}", value
+
+
+def _profile(path: str) -> Sequence[Any]:
+    hojichar = _hojichar()
+    found = getattr(run_file(FileReference(path, _VARIABLE)), _VARIABLE, None)
+    if not isinstance(found, hojichar.Compose):
+        fix = "FILTER = Compose([…]); YAML, FACTORY and asynchronous profiles are not supported"
+        raise ConfigError(f"the profile has no Compose object {_VARIABLE}", where=path, fix=fix)
+    filters: Sequence[Any] = found.filters
+    return filters
+
+
+def _checked(step: Any) -> Any:
+    """Return a filter whose result for a document depends on the document only."""
+    kind = type(step)
+    if step.p < 1:
+        what = f"HojiChar's {kind.__name__} applies to a random share of documents (p = {step.p:g})"
+        raise ConfigError(what, where=_WHERE, fix="set p = 1: the same corpus could not be built again")
+    if any(part in _STATEFUL for part in kind.__module__.split(".")) or not hasattr(step, "apply"):
+        what = f"HojiChar's {kind.__name__} compares documents with earlier ones"
+        raise ConfigError(what, where=_WHERE, fix="use [corpus.dedup], whose result does not depend on the workers")
+    return step
+
+
+def _reason(step: Any) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(step).__name__).lower().strip("_")
+
+
+def _sha256(path: str) -> str:
+    return f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
