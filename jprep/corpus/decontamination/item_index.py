@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jprep.compare.contamination.ngrams import (
+from jprep.corpus.decontamination.ngrams import (
     ANCHOR,
     GRAM,
     HashSet,
