@@ -50,6 +50,19 @@ def jprep_filters() -> dict[str, str]:
         "urls": f"{package}.document:UrlFilter",
         "sentence_end": f"{package}.lines:SentenceEndFilter",
         "repeated_lines": f"{package}.lines:RepeatedLinesFilter",
+        "threshold": f"{package}.thresholds:ThresholdFilter",
+        "preset": f"{package}.presets.preset:PresetFilter",
+    }
+
+
+@hookimpl
+def jprep_signals() -> dict[str, str]:
+    """Return the built-in signals by name."""
+    package = "jprep.corpus.signals"
+    return {
+        "characters": f"{package}.characters:CharacterSignals",
+        "lines": f"{package}.lines:LineSignals",
+        "urls": f"{package}.urls:UrlSignals",
     }
 
 

@@ -106,6 +106,7 @@ class CorpusConfig(ConfigSection, frozen=True):
         normalizers: normalizers, applied in order.
         splitter: finds sentence boundaries.
         filters: filters, applied in order; the first one that rejects a document is counted.
+        signals: signals to keep as columns of the corpus.
         dedup: deduplication.
         segmenter: finds word boundaries.
     """
@@ -114,6 +115,7 @@ class CorpusConfig(ConfigSection, frozen=True):
     normalizers: list[StepRef] = msgspec.field(default_factory=lambda: [{"use": "neologdn", "tilde": "ignore"}])
     splitter: StepRef = "rules"
     filters: list[StepRef] = []
+    signals: list[StepRef] = []
     dedup: DedupConfig = DedupConfig()
     segmenter: StepRef = "jumandic"
 
@@ -188,24 +190,29 @@ def _check_sources(sources: list[Source], where: str) -> None:
             raise ConfigError(f"{what} cannot be called {name!r}", where=where, fix=fix)
 
 
+_IMPLIED = {"preset": "preset", "signal": "threshold"}
+"""Steps that need no `use`, by the option that implies them: `{ preset = "NAME" }`."""
+
+
 def step_name(ref: StepRef) -> str:
     """Return the name of the step that a reference names.
 
     Raises:
-        ConfigError: the reference is a table without `use`.
+        ConfigError: the reference is a table without `use`, and no option implies the step.
     """
     if isinstance(ref, str):
         return ref
-    if not isinstance(ref.get("use"), str):
+    implied = next((name for option, name in _IMPLIED.items() if option in ref), None)
+    if not isinstance(name := ref.get("use", implied), str):
         raise ConfigError("a step's table needs `use`", where=repr(ref), fix='{ use = "NAME", … }')
-    return str(ref["use"])
+    return name
 
 
 def make_step(kind: str, ref: StepRef) -> Any:
     """Construct the step that a reference names, with its options.
 
     Args:
-        kind: kind of the step: `reader`, `normalizer`, `splitter`, `filter` or `segmenter`.
+        kind: kind of the step: `reader`, `normalizer`, `splitter`, `filter`, `signal` or `segmenter`.
         ref: name of the step, or a table with its name and options.
 
     Raises:

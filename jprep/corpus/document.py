@@ -28,6 +28,7 @@ class Document(msgspec.Struct):
         text: normalized text, one paragraph per line. Splitting and segmenting do not change it.
         words: `text` plus U+001F between words and U+001E between the sentences of a paragraph; "" before splitting.
         meta: further fields from the reader, e.g. a page's revision and timestamp.
+        signals: the signals that the recipe keeps, by column; NaN where one does not apply.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Document(msgspec.Struct):
     text: str
     words: str = ""
     meta: dict[str, str] = {}
+    signals: dict[str, float] = {}
 
 
 class Reject(msgspec.Struct):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
 
-import msgspec
-
-from jprep.corpus.document import SENTENCE, Document, Reject, Tally, sentences
-from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step
+from jprep.corpus.document import KEEP, SENTENCE, Document, Reject, Tally, sentences
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.step import Filter, Normalizer, Segmenter, Signal, Splitter, Step
 from jprep.errors import JprepError
 
 _EXCERPT = 80
@@ -23,21 +21,30 @@ class DocumentProcessor:
         normalizers: applied in order.
         splitter: marks the sentences.
         filters: applied in order; the first one that rejects a document gives the reason.
+        signals: measured of the documents that remain.
 
     Attributes:
         tally: counts of dropped lines and characters.
     """
 
-    def __init__(self, normalizers: Sequence[Normalizer], splitter: Splitter, filters: Sequence[Filter]) -> None:
-        self._normalizers, self._splitter, self._filters = normalizers, splitter, filters
+    def __init__(
+        self,
+        normalizers: Sequence[Normalizer],
+        splitter: Splitter,
+        filters: Sequence[Filter],
+        signals: Sequence[Signal] = (),
+    ) -> None:
+        self._normalizers, self._splitter, self._filters, self._signals = normalizers, splitter, filters, signals
         self.tally: Tally = Tally()
 
     def process(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
         """Yield each document with its final text and marked sentences, or as a reject. The order is kept."""
-        for batch in _batches(items):
-            self._normalize([item for item in batch if isinstance(item, Document)])
+        for batch in document_batches(items):
+            docs = [item for item in batch if isinstance(item, Document)]
+            self._normalize(docs)
+            judged = iter(self._judge(docs))
             for item in batch:
-                yield (self._split_and_filter(item) or item) if isinstance(item, Document) else item
+                yield next(judged) if isinstance(item, Document) else item
 
     def _normalize(self, docs: list[Document]) -> None:
         """Normalize many documents in one call: normalizers work line by line, and short calls are slow."""
@@ -52,24 +59,20 @@ class DocumentProcessor:
         for doc, start, end in zip(docs, [0, *ends], ends, strict=False):
             doc.text = self._remove_blank(split[start:end])
 
-    def _split_and_filter(self, doc: Document) -> Reject | None:
-        """Mark the sentences of a document; return a reject if a filter drops it."""
-        if not doc.text:
-            return reject(doc, "normalizer", "empty")
-        doc.words = self._splitter.mark(doc.text)
+    def _judge(self, docs: list[Document]) -> list[Document | Reject]:
+        """Mark the sentences of some documents and filter them; a document that a filter drops becomes a reject."""
+        results: list[Document | Reject] = [doc if doc.text else reject(doc, "normalizer", "empty") for doc in docs]
+        places = [place for place, doc in enumerate(docs) if doc.text]
+        for place in places:
+            docs[place].words = self._splitter.mark(docs[place].text)
+        batch = TextBatch([docs[place] for place in places])
         for step in self._filters:
-            if rejected := self._filter(step, doc):
-                return rejected
-        return None
-
-    def _filter(self, step: Filter, doc: Document) -> Reject | None:
-        verdict = step.judge(doc)
-        name = f"filter.{step.name}"
-        if not verdict.keep:
-            return reject(doc, name, verdict.reason)
-        if verdict.lines:
-            drop_lines(doc, verdict.lines, name, self.tally)
-        return None if doc.text else reject(doc, name, verdict.reason)
+            batch, rejected = apply_filter(step, batch, self.tally)
+            for index, dropped in rejected.items():
+                results[places[index]] = dropped
+            places = [place for index, place in enumerate(places) if index not in rejected]
+        keep_signals(batch, self._signals)
+        return results
 
     def _remove_blank(self, lines: list[str]) -> str:
         kept = nonblank_lines(lines)
@@ -78,12 +81,49 @@ class DocumentProcessor:
         return "\n".join(kept)
 
 
+def apply_filter(step: Filter, batch: TextBatch, tally: Tally) -> tuple[TextBatch, dict[int, Reject]]:
+    """Apply a filter to a batch, and drop lines in place.
+
+    Args:
+        step: the filter.
+        batch: the documents.
+        tally: counts dropped lines and characters.
+
+    Returns:
+        The documents that remain, and the rejects by index in the batch.
+    """
+    if not len(batch):
+        return batch, {}
+    name, rejected, changed = f"filter.{step.label}", dict[int, Reject](), False
+    for index, (doc, verdict) in enumerate(zip(batch.docs, step.judge_all(batch), strict=True)):
+        if verdict is KEEP:
+            continue
+        if verdict.keep and verdict.lines:
+            drop_lines(doc, verdict.lines, name, tally)
+            changed = True
+        if not verdict.keep or not doc.text:
+            rejected[index] = reject(doc, name, verdict.reason)
+    remaining = batch.without(rejected) if rejected else batch
+    return TextBatch(remaining.docs) if changed else remaining, rejected
+
+
+def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
+    """Set `Document.signals`, rounded to 32 bits as a corpus stores them."""
+    if not signals or not len(batch):
+        return
+    columns = {name: values for signal in signals for name, values in batch.measured(signal).items()}
+    rows = zip(*(values.astype("float32").tolist() for values in columns.values()), strict=True)
+    for doc, row in zip(batch.docs, rows, strict=True):
+        doc.signals = dict(zip(columns, row, strict=True))
+
+
 def nonblank_lines(lines: Sequence[str]) -> list[str]:
     """Return the lines that are not only white space."""
     return [line for line in lines if line and not line.isspace()]
 
 
-def _batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:
+def document_batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:
+    """Yield consecutive items in batches of about 64,000 characters."""
     batch: list[Document | Reject] = []
     size = 0
     for item in items:
@@ -131,13 +171,3 @@ def take_tally(kind: str, step: Step) -> Iterator[tuple[str, int]]:
     for name, count in step.tally.items():
         yield f"{kind}.{step.name}.{name}", count
     step.tally.clear()
-
-
-def describe_step(step: Step) -> dict[str, Any]:
-    """Return a step as it is stored in fingerprints and manifests: name, version, config, provenance."""
-    return {
-        "name": step.name,
-        "version": step.version,
-        "config": {key: value for key, value in msgspec.to_builtins(step.config).items() if key not in step.local},
-        "provenance": step.provenance(),
-    }

@@ -1,4 +1,4 @@
-"""Base classes of the corpus steps: readers, normalizers, splitters, filters and segmenters.
+"""Base classes of the corpus steps: readers, normalizers, splitters, signals, filters and segmenters.
 
 A step is a class with a typed `Config`, an integer `version` and one method. A complete normalizer plugin (its hook
 returns the class, see `jprep.plugins.hookspecs`):
@@ -20,11 +20,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally, Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from jprep.corpus.signals.batch import TextBatch
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -69,6 +76,22 @@ class Step(ABC):
 
     def close(self) -> None:  # noqa: B027 - most steps have nothing to release
         """Release processes and files. The step is not used afterwards."""
+
+
+def describe_step(step: Step) -> dict[str, Any]:
+    """Return a step as it is stored in fingerprints and manifests: name, version, config, provenance.
+
+    A filter is stored with the signals whose values it compares.
+    """
+    config = msgspec.to_builtins(step.config)
+    described = {
+        "name": step.name,
+        "version": step.version,
+        "config": {key: value for key, value in config.items() if key not in step.local},
+        "provenance": step.provenance(),
+    }
+    signals = step.signals() if isinstance(step, Filter) else ()
+    return described | ({"signals": [describe_step(signal) for signal in signals]} if signals else {})
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -143,8 +166,45 @@ class Splitter(Step):
         """Insert U+001E between the sentences of each paragraph. Nothing else may change."""
 
 
+class Signal(Step):
+    """Measures documents: one number each for every column.
+
+    A measure depends on one document only, not on the others of its batch.
+    """
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The names of what is measured, e.g. `("hiragana_share",)`; they depend on the config only."""
+
+    @abstractmethod
+    def measure(self, batch: TextBatch) -> Mapping[str, NDArray[np.float64]]:
+        """Return each column for all documents of a batch, each of shape [documents]; NaN where it does not apply."""
+
+    @cached_property
+    def key(self) -> str:
+        """Identifies what is measured: signals of equal name, version, config and provenance have equal keys."""
+        return msgspec.json.encode(describe_step(self), order="sorted").decode()
+
+
 class Filter(Step):
     """Decides which documents and lines to keep, after normalizing and splitting."""
+
+    @property
+    def label(self) -> str:
+        """The name under which rejects and dropped lines are counted."""
+        return self.name
+
+    def use_signals(self, signals: Sequence[Signal]) -> None:
+        """Receive the signals that the corpus keeps, before the first document."""
+
+    def signals(self) -> Sequence[Signal]:
+        """Return the signals that `judge_all` compares with thresholds."""
+        return ()
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return the verdict on each document of a batch: what `judge` returns, in fewer calls."""
+        return [self.judge(doc) for doc in batch.docs]
 
     @abstractmethod
     def judge(self, doc: Document) -> Verdict:

@@ -81,6 +81,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         """Description of the segmenter; None for a corpus without words."""
         return segmenter_of(self.made_from)
 
+    @property
+    def signals(self) -> list[str]:
+        """The columns of signals, in the order of the files."""
+        described: list[dict[str, Any]] = self.made_from["documents"].get("signals", [])
+        return [column for signal in described for column in signal["columns"]]
+
 
 def segmenter_of(made_from: dict[str, Any]) -> dict[str, Any] | None:
     """Return the description of the segmenter in `made_from`; see `Manifest.segmenter`."""
@@ -140,12 +146,11 @@ class RowWriter:
 
         if not self._rows:
             return
+        schema = row_schema(self._kind, _signals(self._rows[0]))
         if self._parquet is None:
-            self._parquet = _open_parquet(
-                self._stack.enter_context(atomic_path(self._path)), self._kind, self._metadata
-            )
+            path = self._stack.enter_context(atomic_path(self._path))
+            self._parquet = _open_parquet(path, schema.with_metadata(self._metadata))
             self._stack.callback(self._parquet.close)
-        schema = row_schema(self._kind)
         columns = [pa.array([_cell(row, field.name) for row in self._rows], field.type) for field in schema]
         self._parquet.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
         self.written += len(self._rows)
@@ -155,7 +160,11 @@ class RowWriter:
 
 def _cell(row: Document | Reject, name: str) -> Any:
     value = getattr(row, name)
-    return [{"key": key, "value": text} for key, text in value.items()] if isinstance(value, dict) else value
+    return [{"key": key, "value": text} for key, text in value.items()] if name == "meta" else value
+
+
+def _signals(row: Document | Reject) -> tuple[str, ...]:
+    return tuple(row.signals) if isinstance(row, Document) else ()
 
 
 @contextlib.contextmanager
@@ -198,11 +207,13 @@ def read_rows(
     import pyarrow.parquet as pq
 
     path = verify_file(folder / file.path, file.sha256, fix)
-    names = kind.__struct_fields__ if columns is None else columns
-    absent = {name: "" for name in kind.__struct_fields__ if name not in names and name != "meta"}
+    fields: tuple[str, ...] = kind.__struct_fields__
+    absent = {name: "" for name in fields if name not in ("meta", "signals", *(fields if columns is None else columns))}
     try:
         with pq.ParquetFile(path) as parquet:
-            for batch in parquet.iter_batches(batch_size=_READ_ROWS, columns=list(names)):
+            present = parquet.schema_arrow.names
+            names = [name for name in fields if name in present] if columns is None else list(columns)
+            for batch in parquet.iter_batches(batch_size=_READ_ROWS, columns=names):
                 for row in batch.to_pylist():
                     if "meta" in row:
                         row["meta"] = dict(map(_pair, row["meta"]))
@@ -228,13 +239,13 @@ def _pair(entry: dict[str, str] | tuple[str, str]) -> tuple[str, str]:
     return (entry["key"], entry["value"]) if isinstance(entry, dict) else entry
 
 
-def _open_parquet(path: Path, kind: type[Document] | type[Reject], metadata: Mapping[str, str]) -> Any:
+def _open_parquet(path: Path, schema: Any) -> Any:
     import pyarrow.parquet as pq
 
     # Texts are unique: dictionaries and statistics of them would only cost time.
     return pq.ParquetWriter(
         path,
-        row_schema(kind).with_metadata(metadata),
+        schema,
         compression="zstd",
         compression_level=3,
         use_dictionary=["source", "step", "reason"],
@@ -242,13 +253,20 @@ def _open_parquet(path: Path, kind: type[Document] | type[Reject], metadata: Map
     )
 
 
-def row_schema(kind: type[Document] | type[Reject]) -> Any:
-    """Return the Arrow schema of documents or rejects, without metadata."""
+def row_schema(kind: type[Document] | type[Reject], signals: Sequence[str] = ()) -> Any:
+    """Return the Arrow schema of documents or rejects, without metadata.
+
+    Args:
+        kind: type of the rows.
+        signals: columns of the signals; without any, there is no column `signals`.
+    """
     import pyarrow as pa
 
-    texts = [name for name in kind.__struct_fields__ if name != "meta"]
+    texts = [name for name in kind.__struct_fields__ if name not in ("meta", "signals")]
     fields = [pa.field(name, pa.string()) for name in texts]
     if kind is Document:
         pair = pa.struct([("key", pa.string()), ("value", pa.string())])  # Hugging Face datasets has no maps
         fields.append(pa.field("meta", pa.list_(pair)))
+    if signals:
+        fields.append(pa.field("signals", pa.struct([(name, pa.float32()) for name in signals])))
     return pa.schema(fields)

@@ -203,6 +203,7 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
         yield from (("filter", ref) for ref in source.filters or [])
     yield from (("normalizer", ref) for ref in [*corpus.normalizers, *(tokenizer.normalizers or [])])
     yield from (("filter", ref) for ref in corpus.filters)
+    yield from (("signal", ref) for ref in corpus.signals)
     yield from (("splitter", corpus.splitter), ("segmenter", corpus.segmenter))
 
 

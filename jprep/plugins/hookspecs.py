@@ -45,6 +45,11 @@ def jprep_filters() -> Named:  # type: ignore[empty-body]
 
 
 @hookspec
+def jprep_signals() -> Named:  # type: ignore[empty-body]
+    """Return signals, `jprep.corpus.step.Signal`, which measure documents in numbers."""
+
+
+@hookspec
 def jprep_segmenters() -> Named:  # type: ignore[empty-body]
     """Return segmenters, `jprep.corpus.step.Segmenter`, which split sentences into words."""
 

@@ -15,7 +15,7 @@ from jprep.errors import ConfigError
 from jprep.io.safe_names import check_name
 from jprep.plugins import hookspecs
 
-PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "segmenter", "executor", "backend")
+PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "signal", "segmenter", "executor", "backend")
 
 
 class PluginInfo(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ import msgspec
 
 from jprep.corpus.config import make_step
 from jprep.corpus.document import WORD
-from jprep.corpus.processing import describe_step
+from jprep.corpus.step import describe_step
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import TOKENIZER

@@ -21,7 +21,7 @@ import pytest
 from tokenizers import Tokenizer as Exported
 
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
-from jprep.corpus.processing import describe_step
+from jprep.corpus.step import describe_step
 from jprep.corpus.store import read_manifest
 from jprep.dataset.exports import export_dataset
 from jprep.dataset.exports.base import ExportOptions

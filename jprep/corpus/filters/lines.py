@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jprep.corpus.document import KEEP, Document, Verdict
 from jprep.corpus.filters.measures import fraction
+from jprep.corpus.filters.verdicts import verdicts
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.lines import MIN_LINES, SENTENCE_END_MARKS, ended_lines, repeats
 from jprep.corpus.step import Count, Filter, Share, StepConfig, Threshold
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class SentenceEndFilter(Filter):
@@ -26,9 +33,9 @@ class SentenceEndFilter(Filter):
                 kept.
         """
 
-        marks: str = '。．｡！？!?…‥.」』）)”"♪☆★笑ｗw'
+        marks: str = SENTENCE_END_MARKS
         min_share: Share = 0.05
-        min_lines: Count = 10
+        min_lines: Count = MIN_LINES
         drop_lines: bool = False
 
     def __init__(self, config: Any = None) -> None:
@@ -49,6 +56,17 @@ class SentenceEndFilter(Filter):
         if not self.config.drop_lines or not unended:
             return KEEP
         return Verdict(True, "no_sentence_end", tuple(unended)) if ended else Verdict(False, "no_sentence_end")
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch, and which lines to drop."""
+        if self.config.drop_lines:
+            return super().judge_all(batch)
+        lines, ended = batch.counts(batch.line_docs[batch.line_lengths > 0]), self._ended(batch)
+        few = (lines >= self.config.min_lines) & (ended < self.config.min_share * lines)
+        return verdicts(len(batch), (few, "no_sentence_end"))
+
+    def _ended(self, batch: TextBatch) -> NDArray[np.float64]:
+        return batch.counts(batch.line_docs, ended_lines(batch, self.config.marks))
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return how many lines end a sentence, and their fraction where there are enough lines for its threshold."""
@@ -91,23 +109,27 @@ class RepeatedLinesFilter(Filter):
         lines = doc.text.split("\n")
         if len(set(lines)) == len(lines):
             return KEEP
-        repeats = _repeats(lines)
+        repeated_at = repeats(lines)
         nonempty = sum(1 for line in lines if line)
         chars = len(doc.text) - len(lines) + 1
-        repeated = sum(len(lines[index]) for index in repeats)
-        if len(repeats) > self.config.max_lines * nonempty or repeated > self.config.max_chars * chars:
+        repeated = sum(len(lines[index]) for index in repeated_at)
+        if len(repeated_at) > self.config.max_lines * nonempty or repeated > self.config.max_chars * chars:
             return Verdict(False, "repeated_lines")
-        return Verdict(True, "repeated_lines", tuple(repeats)) if self.config.drop_repeats and repeats else KEEP
+        return Verdict(True, "repeated_lines", tuple(repeated_at)) if self.config.drop_repeats and repeated_at else KEEP
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch, and which lines to drop."""
+        return [self.judge(doc) if "\n" in doc.text else KEEP for doc in batch.docs]
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the fractions of repeated lines and of their characters; nothing for text that is only line feeds."""
         lines = doc.text.split("\n")
-        repeats, filled = _repeats(lines), [line for line in lines if line]
+        repeated_at, filled = repeats(lines), [line for line in lines if line]
         if not filled:
             return {}
-        chars, repeated = sum(map(len, filled)), sum(len(lines[index]) for index in repeats)
+        chars, repeated = sum(map(len, filled)), sum(len(lines[index]) for index in repeated_at)
         return {
-            "repeated_line_share": fraction(len(repeats), len(filled), self.config.max_lines),
+            "repeated_line_share": fraction(len(repeated_at), len(filled), self.config.max_lines),
             "repeated_character_share": fraction(repeated, chars, self.config.max_chars),
         }
 
@@ -115,10 +137,3 @@ class RepeatedLinesFilter(Filter):
         """Return the largest fractions."""
         config = self.config
         return {"repeated_line_share": (None, config.max_lines), "repeated_character_share": (None, config.max_chars)}
-
-
-def _repeats(lines: list[str]) -> list[int]:
-    """Return the indexes of lines that occurred before. Empty lines are ignored."""
-    seen: set[str] = {""}
-    # `add` returns None, so the expression is true from the second occurrence of a line on.
-    return [index for index, line in enumerate(lines) if line and (line in seen or seen.add(line))]  # type: ignore[func-returns-value]

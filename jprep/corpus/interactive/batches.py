@@ -41,7 +41,7 @@ class Selection(msgspec.Struct, frozen=True):
     @property
     def schema(self) -> pa.Schema:
         """The schema of the result, with the metadata that the files have."""
-        schema = row_schema(Reject if self.rejects else Document)
+        schema = row_schema(Reject) if self.rejects else row_schema(Document, self.manifest.signals)
         licences = {source["name"]: source.get("licence", "") for source in self.manifest.sources}
         metadata = schema_metadata(self.manifest.name, self.manifest.fingerprint, licences)
         return pa.schema([schema.field(name) for name in self.columns], metadata)
@@ -67,7 +67,7 @@ def select(folder: Path, manifest: Manifest, columns: Sequence[str] | None, *, r
     Raises:
         ConfigError: there is no such column.
     """
-    known = (Reject if rejects else Document).__struct_fields__
+    known = tuple((row_schema(Reject) if rejects else row_schema(Document, manifest.signals)).names)
     names = known if columns is None else tuple(columns)
     if isinstance(columns, str) or not names or len(set(names)) < len(names):
         fix = 'e.g. columns=["title", "text"]'

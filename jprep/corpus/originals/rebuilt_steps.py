@@ -26,6 +26,11 @@ def rebuild(kind: str, described: Mapping[str, Any]) -> Any:
     label = f"the {kind} {described['name']}"
     try:
         step: Step = make_step(kind, {"use": described["name"]} | described["config"])
+        signals = [rebuild("signal", each) for each in described.get("signals", [])]
+        if missing := next((each for each in signals if isinstance(each, Unavailable)), None):
+            return missing
+        if isinstance(step, Filter):
+            step.use_signals(signals)
         provenance = step.provenance()
     except JprepError as error:
         return Unavailable(Reason.STEP_MISSING, f"{label} cannot be used here: {error.what}", error.fix)
@@ -107,12 +112,12 @@ def _filter(doc: Document, filters: Sequence[Filter]) -> tuple[tuple[FilterResul
     for step in filters:
         verdict = step.judge(doc)
         measured = (dict(step.measure(doc)), dict(step.thresholds()))
-        results.append(FilterResult(step.name, verdict.keep, verdict.reason, verdict.lines, *measured))
+        results.append(FilterResult(step.label, verdict.keep, verdict.reason, verdict.lines, *measured))
         if rejected:
             continue
-        excerpt = reject(doc, f"filter.{step.name}", verdict.reason)
+        excerpt = reject(doc, f"filter.{step.label}", verdict.reason)
         if verdict.lines:
-            drop_lines(doc, verdict.lines, step.name, Tally())
+            drop_lines(doc, verdict.lines, step.label, Tally())
         if not verdict.keep or not doc.text:
-            rejected = excerpt if not verdict.keep else reject(doc, f"filter.{step.name}", verdict.reason)
+            rejected = excerpt if not verdict.keep else reject(doc, f"filter.{step.label}", verdict.reason)
     return tuple(results), rejected

@@ -17,9 +17,10 @@ from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
-from jprep.corpus.processing import DocumentProcessor, describe_step, take_tally
+from jprep.corpus.processing import DocumentProcessor, take_tally
+from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
-from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
+from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.io.hashing import ContentHash
@@ -69,13 +70,17 @@ class CorpusSteps:
         self.normalizers: list[Normalizer] = [make_step("normalizer", ref) for ref in config.normalizers]
         self.splitter: Splitter = make_step("splitter", config.splitter)
         self.readers: list[Reader] = [make_step("reader", source.reader) for source in config.sources]
+        self.signals: list[Signal] = [make_step("signal", ref) for ref in config.signals]
+        check_columns(self.signals)
         self.filters: list[list[Filter]] = [
             [make_step("filter", ref) for ref in config.filters_of(source)] for source in config.sources
         ]
+        for step in (step for steps in self.filters for step in steps):
+            step.use_signals(self.signals)
 
     def processor(self, source: int) -> DocumentProcessor:
         """Return the processor for the documents of a source."""
-        return DocumentProcessor(self.normalizers, self.splitter, self.filters[source])
+        return DocumentProcessor(self.normalizers, self.splitter, self.filters[source], self.signals)
 
     def of_source(self, source: int) -> list[tuple[str, Step]]:
         """Return the steps applied to the documents of a source, each with its kind."""
@@ -84,6 +89,7 @@ class CorpusSteps:
             *(("normalizer", step) for step in self.normalizers),
             ("splitter", self.splitter),
             *(("filter", step) for step in self.filters[source]),
+            *(("signal", step) for step in self.signals),
             ("segmenter", self.segmenter),
         ]
 
@@ -141,7 +147,7 @@ class ReadStage(Stage):
             "segmenter": describe_step(steps.segmenter),
             "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()} | self._near_fields(),
             "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
-        }
+        } | describe_signals(steps.signals)
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: inputs, steps and libraries."""

@@ -13,9 +13,9 @@ from jprep.corpus.config import StepRef, make_step
 from jprep.corpus.dedup.exact import ShardDrops, drops_for_shard
 from jprep.corpus.dedup.near.clusters import Membership, members_of_shard
 from jprep.corpus.document import Document, Reject, Tally
-from jprep.corpus.processing import describe_step, drop_lines, reject, take_tally
+from jprep.corpus.processing import drop_lines, reject, take_tally
 from jprep.corpus.stages.task_output import open_task_output
-from jprep.corpus.step import Segmenter
+from jprep.corpus.step import Segmenter, describe_step
 from jprep.corpus.store import DOCUMENTS, TOTALS_PREFIX, read_rows
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic_path

@@ -20,8 +20,7 @@ from jprep.corpus.normalizers.characters import CharactersNormalizer
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, JOINS, TILDES, probe_text
 from jprep.corpus.normalizers.nfkc import NfkcNormalizer
-from jprep.corpus.processing import describe_step
-from jprep.corpus.step import Normalizer
+from jprep.corpus.step import Normalizer, describe_step
 from jprep.errors import ConfigError
 from jprep.tokenizer.normalizers import export_normalizers
 

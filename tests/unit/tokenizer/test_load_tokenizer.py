@@ -20,7 +20,7 @@ from tokenizers import Tokenizer as Exported
 from vocabularies import WORDS, finished, small
 
 from jprep.corpus.config import make_step
-from jprep.corpus.processing import describe_step
+from jprep.corpus.step import describe_step
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.batch_encoding import EncodedBatch, WordEncoder

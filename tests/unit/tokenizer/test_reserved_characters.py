@@ -11,7 +11,7 @@ from vocabularies import finished, small
 
 from jprep import load_tokenizer, normalize
 from jprep.corpus.config import make_step
-from jprep.corpus.processing import describe_step
+from jprep.corpus.step import describe_step
 from jprep.errors import MismatchError
 from jprep.tokenizer.tokenizer import Tokenizer
 

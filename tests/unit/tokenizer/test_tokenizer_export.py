@@ -18,7 +18,7 @@ from tokenizers.implementations import ByteLevelBPETokenizer
 from vocabularies import finished, small
 
 from jprep.corpus.config import make_step
-from jprep.corpus.processing import describe_step
+from jprep.corpus.step import describe_step
 from jprep.errors import ConfigError
 from jprep.tokenizer.export import export_tokenizer, write_tokenizer_files
 from jprep.tokenizer.formats.tokenizer_json import bpe_merges, tokenizer_json

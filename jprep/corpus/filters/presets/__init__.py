@@ -1,0 +1,1 @@
+"""Filter sets that others published, as data files `NAME.toml`: rules over signals, with their source."""

@@ -1,0 +1,151 @@
+"""Filters that compare signals with thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jprep.config import ConfigSection
+from jprep.corpus.document import Document, Verdict
+from jprep.corpus.filters.verdicts import verdicts
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.lookup import find_signal
+from jprep.corpus.step import Filter, Signal, Threshold
+from jprep.errors import ConfigError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_INFINITY = np.float32(np.inf)
+
+
+class Rule(ConfigSection, frozen=True):
+    """A threshold. A document is dropped if the signal is outside; one to which it does not apply (NaN) is kept.
+
+    Values and limits are compared as 32-bit numbers, as a corpus stores them.
+
+    Attributes:
+        signal: column of a signal.
+        min: the smallest value that is kept.
+        max: the largest value that is kept.
+        above: values must be greater than this.
+        below: values must be less than this.
+        reason: the reason of the documents that it drops; by default the name of the column.
+    """
+
+    signal: str
+    min: float | None = None
+    max: float | None = None
+    above: float | None = None
+    below: float | None = None
+    reason: str = ""
+
+    def check(self, where: str) -> Rule:
+        """Return the rule.
+
+        Raises:
+            ConfigError: it has no limit, or two at one side.
+        """
+        low, high = (self.min, self.above), (self.max, self.below)
+        if None not in low or None not in high or low == high == (None, None):
+            fix = "give `min` or `above`, `max` or `below`: min = 0.2"
+            raise ConfigError(f"the rule for {self.signal!r} needs one limit at a side", where=where, fix=fix)
+        return self
+
+    def limits(self) -> tuple[np.float32, np.float32]:
+        """Return the smallest and the largest 32-bit value that is kept."""
+        low = -_INFINITY if self.min is None else np.float32(self.min)
+        high = _INFINITY if self.max is None else np.float32(self.max)
+        if self.above is not None:
+            low = np.nextafter(np.float32(self.above), _INFINITY)
+        if self.below is not None:
+            high = np.nextafter(np.float32(self.below), -_INFINITY)
+        return low, high
+
+
+class RulesFilter(Filter):
+    """Drops documents by the first rule that fails.
+
+    Args:
+        config: the config of the filter.
+        rules: the rules, in order.
+        own: signals of the filter; its rules look for their columns in these first.
+    """
+
+    def __init__(self, config: Any, rules: Sequence[Rule], own: Sequence[Signal]) -> None:
+        super().__init__(config)
+        self.rules, self._own = rules, own
+        self._given: Sequence[Signal] = ()
+        self._found: dict[str, Signal] | None = None
+
+    def use_signals(self, signals: Sequence[Signal]) -> None:
+        """Receive the signals of the corpus: a column that none of the filter's own has is looked for in these."""
+        self._given, self._found = signals, None
+
+    def signals(self) -> list[Signal]:
+        """Return the signals that the rules compare, each once.
+
+        Raises:
+            ConfigError: no signal has the column of a rule.
+        """
+        return list({signal.key: signal for signal in self._by_column().values()}.values())
+
+    def _by_column(self) -> dict[str, Signal]:
+        if self._found is None:
+            known = (*self._own, *self._given)
+            self._found = {
+                rule.signal: find_signal(rule.signal, known, f"filter {self.label!r}") for rule in self.rules
+            }
+        return self._found
+
+    def judge(self, doc: Document) -> Verdict:
+        """Return whether to keep the document."""
+        return self.judge_all(TextBatch([doc]))[0]
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch."""
+        return verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
+
+    def _outside(self, batch: TextBatch, rule: Rule) -> tuple[NDArray[np.bool_], str]:
+        low, high = rule.limits()
+        values = self._values(batch, rule.signal)
+        return (values < low) | (values > high), rule.reason or rule.signal
+
+    def _values(self, batch: TextBatch, column: str) -> NDArray[np.float32]:
+        return batch.measured(self._by_column()[column])[column].astype(np.float32)
+
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return the signals that the rules compare. One that is equal to its limit in 32 bits is the limit."""
+        batch, limits = TextBatch([doc]), self.thresholds()
+        values = {column: self._values(batch, column)[0] for column in limits}
+        return {column: _shown(value, limits[column]) for column, value in values.items() if not np.isnan(value)}
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return the limits by column; the narrowest, if several rules compare one column."""
+        found = dict[str, Threshold]()
+        for rule in self.rules:
+            low, high = found.get(rule.signal, (None, None))
+            least, most = _limits_as_given(rule)
+            lows, highs = [x for x in (low, least) if x is not None], [x for x in (high, most) if x is not None]
+            found[rule.signal] = (max(lows, default=None), min(highs, default=None))
+        return found
+
+    def close(self) -> None:
+        """Close the filter's own signals."""
+        for signal in self._own:
+            signal.close()
+
+
+def _limits_as_given(rule: Rule) -> Threshold:
+    """Return the limits of a rule as they are written, or the next 32-bit value for an exclusive one."""
+    low, high = rule.limits()
+    least = rule.min if rule.above is None else float(low)
+    most = rule.max if rule.below is None else float(high)
+    return least, most
+
+
+def _shown(value: np.float32, limits: Threshold) -> float:
+    equal = [limit for limit in limits if limit is not None and np.float32(limit) == value]
+    return equal[0] if equal else float(value)

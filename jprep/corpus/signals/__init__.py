@@ -1,0 +1,1 @@
+"""Signals measure documents; filters compare them with thresholds."""

@@ -1,0 +1,185 @@
+"""Some texts laid out for numpy, so that a signal measures all of them in a few calls."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jprep.corpus.document import SENTENCE, WORD, Document
+from jprep.corpus.signals.character_kinds import KINDS, kind_of_code_points
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jprep.corpus.step import Signal
+
+_LINE_FEED = 10
+
+
+class TextBatch:
+    """Some documents laid out for numpy. What several signals need is computed once, when first asked for.
+
+    Args:
+        docs: the documents. Their texts must not change while the batch is in use.
+
+    Attributes:
+        docs: the documents.
+    """
+
+    def __init__(self, docs: Sequence[Document]) -> None:
+        self.docs: Sequence[Document] = docs
+        self._measured: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The text of each document."""
+        return [doc.text for doc in self.docs]
+
+    @cached_property
+    def joined(self) -> str:
+        """All texts, each followed by a line feed."""
+        return "\n".join([*self.texts, ""])
+
+    @cached_property
+    def codes(self) -> NDArray[np.uint32]:
+        """The code points of `joined`. A lone surrogate is a code point as well."""
+        return _code_points(self.joined)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each text begins in `codes`, shape [documents + 1]: text d is codes[starts[d] : starts[d + 1] - 1]."""
+        return _offsets(np.fromiter(map(len, self.texts), np.int64, len(self.docs)) + 1)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of characters of each text, shape [documents]."""
+        return np.diff(self.starts) - 1
+
+    @cached_property
+    def doc_of_code(self) -> NDArray[np.int64]:
+        """The index of the document of each code point, shape [code points]."""
+        return np.repeat(np.arange(len(self.docs)), np.diff(self.starts))
+
+    @cached_property
+    def kinds(self) -> NDArray[np.uint8]:
+        """The kind of each code point: an index of `jprep.corpus.signals.character_kinds.KINDS`."""
+        return kind_of_code_points().take(self.codes)
+
+    @cached_property
+    def kind_counts(self) -> NDArray[np.int64]:
+        """The characters of each kind in each text, shape [documents, kinds]."""
+        cells = self.doc_of_code * len(KINDS) + self.kinds
+        counts = np.bincount(cells, minlength=len(self.docs) * len(KINDS)).reshape(-1, len(KINDS))
+        counts[:, 0] -= 1  # the line feed behind the text
+        return counts
+
+    @cached_property
+    def line_starts(self) -> NDArray[np.int64]:
+        """Where each line begins in `codes`, shape [lines + 1]: line i is codes[line_starts[i] : line_starts[i+1] - 1].
+
+        Empty lines are lines too; an empty text is one empty line.
+        """
+        return np.concatenate([[0], np.flatnonzero(self.codes == _LINE_FEED) + 1])
+
+    @cached_property
+    def line_docs(self) -> NDArray[np.int64]:
+        """The index of the document of each line, shape [lines]."""
+        return self.doc_of_code[self.line_starts[:-1]]
+
+    @cached_property
+    def line_lengths(self) -> NDArray[np.int64]:
+        """The number of characters of each line, shape [lines]."""
+        return np.diff(self.line_starts) - 1
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of all texts, empty ones included."""
+        return self.joined.split("\n")[:-1]
+
+    @cached_property
+    def sentence_starts(self) -> NDArray[np.int64]:
+        """Where each sentence begins in `codes`, shape [sentences], in order.
+
+        Lines begin sentences, unless they are empty. The splitter's marks are those in `Document.words`; a document
+        that was not split has one sentence a line.
+        """
+        marked = "\n".join([*(doc.words or doc.text for doc in self.docs), ""]).replace(WORD, "")
+        marks = np.flatnonzero(_code_points(marked) == ord(SENTENCE))
+        inside = marks - np.arange(len(marks))
+        lines = self.line_starts[:-1][self.line_lengths > 0]
+        return np.sort(np.concatenate([lines, inside]))
+
+    @cached_property
+    def sentence_docs(self) -> NDArray[np.int64]:
+        """The index of the document of each sentence, shape [sentences]."""
+        return self.doc_of_code[self.sentence_starts]
+
+    @cached_property
+    def sentence_lengths(self) -> NDArray[np.int64]:
+        """The number of characters of each sentence, without the end of its line, shape [sentences]."""
+        starts, ends = self.sentence_starts, self.line_starts[1:] - 1
+        line_ends = ends[np.searchsorted(ends, starts, side="right")] if len(starts) else ends[:0]
+        next_starts = np.append(starts[1:], len(self.codes))
+        return np.asarray(np.minimum(line_ends, next_starts) - starts, np.int64)
+
+    def sums(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the sum over each text of one value for each code point; 0 for an empty text.
+
+        Args:
+            values: numbers or booleans, shape [code points]. Those of the line feeds behind the texts do not count.
+        """
+        if not len(self.docs):
+            return np.zeros(0)
+        copied = np.array(values, np.float64)
+        copied[self.starts[1:] - 1] = 0
+        return np.add.reduceat(copied, self.starts[:-1])
+
+    def counts(self, docs: NDArray[np.int64], weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+        """Return how often each document occurs in `docs`, or the sum of its weights, shape [documents].
+
+        Args:
+            docs: indexes of documents, e.g. `line_docs`.
+            weights: a number for each index; None is one each.
+        """
+        return np.bincount(docs, weights, minlength=len(self.docs)).astype(np.float64)
+
+    def measured(self, signal: Signal) -> Mapping[str, NDArray[np.float64]]:
+        """Return the columns of a signal, each of shape [documents]. The same signal is measured only once."""
+        if signal.key not in self._measured:
+            self._measured[signal.key] = signal.measure(self)
+        return self._measured[signal.key]
+
+    def provide(self, signal: Signal, columns: Mapping[str, NDArray[np.float64]]) -> None:
+        """Give the columns of a signal that were measured before, each of shape [documents]."""
+        self._measured[signal.key] = columns
+
+    def without(self, dropped: Container[int]) -> TextBatch:
+        """Return a batch without the documents of some indexes, with the signals that are already measured."""
+        kept = [index for index in range(len(self.docs)) if index not in dropped]
+        made = TextBatch([self.docs[index] for index in kept])
+        made._measured = {
+            key: {name: values[kept] for name, values in columns.items()} for key, columns in self._measured.items()
+        }
+        return made
+
+
+def _code_points(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+    """Return `part / whole`, and NaN where there is nothing to divide by."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(whole > 0, np.asarray(part, np.float64) / whole, np.nan)

@@ -1,0 +1,30 @@
+"""The columns of the signals that a corpus keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jprep.corpus.step import Signal, describe_step
+from jprep.errors import ConfigError
+
+
+def check_columns(signals: Sequence[Signal]) -> None:
+    """Check that no two signals have a column of the same name.
+
+    Raises:
+        ConfigError: two signals have the same column.
+    """
+    owners = dict[str, str]()
+    for signal in signals:
+        for column in signal.columns:
+            if column in owners:
+                what = f"the signals {owners[column]!r} and {signal.name!r} both have the column {column!r}"
+                raise ConfigError(what, where="signals (key `corpus.signals`)", fix="keep one of them")
+            owners[column] = signal.name
+
+
+def describe_signals(signals: Sequence[Signal]) -> dict[str, Any]:
+    """Return the signals of a corpus for its fingerprint, each with its columns; nothing if there are none."""
+    described = [describe_step(signal) | {"columns": list(signal.columns)} for signal in signals]
+    return {"signals": described} if described else {}

@@ -1,0 +1,106 @@
+"""Signals about the lines of a document: how they end, and which occur again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jprep.corpus.signals.batch import TextBatch, share
+from jprep.corpus.signals.character_kinds import CODE_POINTS
+from jprep.corpus.step import Count, Signal, StepConfig
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+SENTENCE_END_MARKS = '。．｡！？!?…‥.」』）)”"♪☆★笑ｗw'
+"""Characters that can end a sentence."""
+MIN_LINES = 10
+"""Lines that a document needs for the fraction of its lines that end a sentence to mean something."""
+
+
+class LineSignals(Signal):
+    """How lines end, and which occur again.
+
+    Columns: `sentence_end_share`, the fraction of lines that end a sentence; `repeated_line_share` and
+    `repeated_character_share`, the fraction of lines that occurred before in the document, and of characters in them.
+    Empty lines do not count; no column applies to a document without lines.
+    """
+
+    name = "lines"
+    version = 1
+
+    class Config(StepConfig, frozen=True):
+        """Options of the signal `lines`.
+
+        Attributes:
+            marks: characters that can end a sentence.
+            min_lines: lines that a document needs for `sentence_end_share` to apply.
+        """
+
+        marks: str = SENTENCE_END_MARKS
+        min_lines: Count = MIN_LINES
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of what is measured."""
+        return ("sentence_end_share", "repeated_line_share", "repeated_character_share")
+
+    def measure(self, batch: TextBatch) -> Mapping[str, NDArray[np.float64]]:
+        """Return each column for all documents of a batch."""
+        filled = batch.line_lengths > 0
+        lines = batch.counts(batch.line_docs[filled])
+        ended = batch.counts(batch.line_docs, ended_lines(batch, self.config.marks))
+        repeated, characters = _repeated(batch)
+        return {
+            "sentence_end_share": share(ended, np.where(lines >= self.config.min_lines, lines, 0)),
+            "repeated_line_share": share(repeated, lines),
+            "repeated_character_share": share(characters, batch.counts(batch.line_docs, batch.line_lengths)),
+        }
+
+
+def ended_lines(batch: TextBatch, marks: str) -> NDArray[np.bool_]:
+    """Return whether each line of a batch ends in one of some characters, white space behind it aside."""
+    filled = np.flatnonzero(batch.line_lengths)
+    last = batch.codes[batch.line_starts[1:][filled] - 2]
+    ended = np.zeros(len(batch.line_lengths), bool)
+    ended[filled] = _among(marks)[last]
+    for line in filled[_white_space()[last]].tolist():
+        ended[line] = batch.lines[line].rstrip()[-1:] in frozenset(marks)
+    return ended
+
+
+def repeats(lines: list[str]) -> list[int]:
+    """Return the indexes of lines that occurred before. Empty lines are ignored."""
+    seen: set[str] = {""}
+    # `add` returns None, so the expression is true from the second occurrence of a line on.
+    return [index for index, line in enumerate(lines) if line and (line in seen or seen.add(line))]  # type: ignore[func-returns-value]
+
+
+def _repeated(batch: TextBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the number of repeated lines of each document, and the characters in them."""
+    lines, characters = np.zeros(len(batch)), np.zeros(len(batch))
+    sizes = np.bincount(batch.line_docs, minlength=len(batch))
+    ends = np.cumsum(sizes)
+    for doc in np.flatnonzero(sizes > 1).tolist():
+        own = batch.lines[ends[doc] - sizes[doc] : ends[doc]]
+        if len(set(own)) < len(own):
+            found = repeats(own)
+            lines[doc], characters[doc] = len(found), sum(len(own[index]) for index in found)
+    return lines, characters
+
+
+@functools.lru_cache(maxsize=8)
+def _among(characters: str) -> NDArray[np.bool_]:
+    """Return whether each code point is one of some characters, shape [0x110000]."""
+    table = np.zeros(CODE_POINTS, bool)
+    table[[ord(character) for character in characters]] = True
+    return table
+
+
+@functools.cache
+def _white_space() -> NDArray[np.bool_]:
+    return _among("".join(character for character in map(chr, range(CODE_POINTS)) if character.isspace()))

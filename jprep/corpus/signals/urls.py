@@ -1,0 +1,58 @@
+"""Signals about URLs in a document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jprep.corpus.signals.batch import TextBatch, share
+from jprep.corpus.step import Signal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+URL_MARKS = ("://", "www.")
+"""Every URL contains one of these."""
+URL = re.compile(r"(?:https?|ftp)://[!-~]+|www\.[!-~]+")
+
+
+class UrlSignals(Signal):
+    """URLs.
+
+    Columns: `url_share`, the fraction of characters that belong to URLs; `urls_per_1000`, the number of URLs per 1,000
+    characters, which does not apply to a document with a single one.
+    """
+
+    name = "urls"
+    version = 1
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of what is measured."""
+        return ("url_share", "urls_per_1000")
+
+    def measure(self, batch: TextBatch) -> Mapping[str, NDArray[np.float64]]:
+        """Return each column for all documents of a batch."""
+        number, characters = count_urls(batch)
+        several = np.where(number == 1, 0, batch.lengths)
+        return {"url_share": share(characters, batch.lengths), "urls_per_1000": share(1000 * number, several)}
+
+
+def count_urls(batch: TextBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the number of URLs in each document of a batch, and of the characters that belong to them."""
+    number, characters = np.zeros(len(batch)), np.zeros(len(batch))
+    marks = [place for mark in URL_MARKS for place in _places(batch.joined, mark)]
+    for doc in np.unique(np.searchsorted(batch.starts, marks, side="right") - 1).tolist():
+        urls = URL.findall(batch.texts[doc])
+        number[doc], characters[doc] = len(urls), sum(map(len, urls))
+    return number, characters
+
+
+def _places(text: str, mark: str) -> Iterator[int]:
+    place = text.find(mark)
+    while place >= 0:
+        yield place
+        place = text.find(mark, place + 1)
