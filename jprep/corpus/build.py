@@ -11,6 +11,13 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.config import CorpusRecipe
+from jprep.corpus.decontamination.findings import (
+    FINDINGS,
+    TEST_ITEMS,
+    ItemCounts,
+    read_occurrences,
+    write_found_items,
+)
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS
 from jprep.corpus.dedup.near.clusters import NearClusters
@@ -44,6 +51,7 @@ _FILES = (
     f"{DOCUMENTS}/{_SHARD}{DOCUMENTS_SUFFIX}",
     f"{REJECTS}/[a-z]*-{_SHARD}{REJECTS_SUFFIX}",
     f"{REJECTS}/[a-z]*-{_SHARD}{DOCUMENTS_SUFFIX}",  # of format 1
+    f"{TEST_ITEMS}/*.jsonl",
 )
 _SIGNATURE_FILES = 3  # input files named in a signature
 _HANGUL_SHARE = 0.1  # of the removed spaces: Japanese text has some Korean names
@@ -93,7 +101,8 @@ def expected_made_from(recipe: CorpusRecipe, cache: Path) -> dict[str, Any]:
         ConfigError: an input or a step does not exist.
     """
     inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
-    with closing(ReadStage(recipe.corpus, inputs, "", recipe.name)) as read_stage:
+    tests = [find_inputs(each, cache) for each in recipe.corpus.decontaminate]
+    with closing(ReadStage(recipe.corpus, inputs, "", recipe.name, tests)) as read_stage:
         return _made_from(recipe, read_stage)
 
 
@@ -138,7 +147,8 @@ class _Build:
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         folder = f"{STATE}/documents/" if self._needs_dedup else ""
-        with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name)) as read_stage:
+        tests = [find_inputs(each, cache, fresh=restart) for each in corpus.decontaminate]
+        with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name, tests)) as read_stage:
             self._made_from = _made_from(self._recipe, read_stage)
             self._own_ids = read_stage.sources_with_own_ids()
             read_stage.metadata = schema_metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
@@ -150,7 +160,20 @@ class _Build:
         receipts = [self._stage(read_stage)]
         if self._needs_dedup:
             receipts.append(self._deduplicate(receipts[0], read_stage.metadata))
-        return self._seal(receipts, self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1])))
+        repeated = self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1]))
+        return self._seal(receipts, repeated, *self._found_items(read_stage, receipts[0]))
+
+    def _found_items(self, read_stage: ReadStage, read: list[Receipt]) -> tuple[list[ItemCounts], list[Output]]:
+        """Write the lists of items of test sets; return what was found, and the files."""
+        if (decontaminator := read_stage.decontaminator) is None:
+            return [], []
+        found = read_occurrences(self._folder, _in_folder(FINDINGS, read))
+        counts, files = list[ItemCounts](), list[Output]()
+        for number, config in enumerate(self._recipe.corpus.decontaminate):
+            rows = decontaminator.found_items(number, found)
+            counts.append(decontaminator.counts(number, rows))
+            files += write_found_items(self._folder, config.name, rows)
+        return counts, files
 
     def _verify_finished(self) -> Manifest:
         """Return the existing manifest if it matches the recipe, the inputs and the files."""
@@ -208,7 +231,13 @@ class _Build:
         self._verify(hashes)
         return repeated_ids(self._folder, parts, self._stage(FindRepeatedIds(hashes, folder)))
 
-    def _seal(self, stages: list[list[Receipt]], repeated: dict[int, RepeatedIds]) -> Manifest:
+    def _seal(
+        self,
+        stages: list[list[Receipt]],
+        repeated: dict[int, RepeatedIds],
+        test_sets: list[ItemCounts],
+        test_items: list[Output],
+    ) -> Manifest:
         failpoint("corpus.sealing")
         receipts = [receipt for stage in stages for receipt in stage]
         counts = sum_counts([receipt.counts for receipt in receipts])
@@ -229,6 +258,8 @@ class _Build:
             rejects=sum_counts([receipt.rejects for receipt in receipts]),
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
+            test_sets=test_sets,
+            test_items=test_items,
         )
         # Files of interrupted runs are deleted: users read the corpus with patterns such as `*.parquet`.
         self._out.seal(manifest, keep={file.path for file in manifest.files})

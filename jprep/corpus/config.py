@@ -61,6 +61,28 @@ class Source(ConfigSection, frozen=True):
     shards: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+class DecontaminateConfig(ConfigSection, frozen=True):
+    """A test set whose items may not be in the corpus. `docs/decontamination.md` has the rule.
+
+    Attributes:
+        name: name of the test set.
+        paths: local paths, globs or URLs of its files.
+        fields: the fields that make an item together, e.g. `question` and `answer`; a field may be a list of texts. An
+            item without the first field is not looked for.
+        id: field of an identifier for the reports; by default items are named by file and position.
+        reader: the reader and its options; by default by the suffix: `jsonl`, `parquet`, `tsv` or `csv`, compressed or
+            not.
+        action: what happens to a document with an item: `drop` the document, or `cut` the sentences with the item.
+    """
+
+    name: str
+    paths: list[str]
+    fields: Annotated[list[str], msgspec.Meta(min_length=1)]
+    id: str = ""
+    reader: StepRef = ""
+    action: Literal["drop", "cut"] = "drop"
+
+
 class NearConfig(ConfigSection, frozen=True):
     """Deduplication of documents that are nearly the same, by MinHash signatures of character n-grams.
 
@@ -107,6 +129,7 @@ class CorpusConfig(ConfigSection, frozen=True):
         splitter: finds sentence boundaries.
         filters: filters, applied in order; the first one that rejects a document is counted.
         signals: signals to keep as columns of the corpus.
+        decontaminate: test sets whose items are removed from what the filters leave.
         dedup: deduplication.
         segmenter: finds word boundaries.
     """
@@ -116,6 +139,7 @@ class CorpusConfig(ConfigSection, frozen=True):
     splitter: StepRef = "rules"
     filters: list[StepRef] = []
     signals: list[StepRef] = []
+    decontaminate: list[DecontaminateConfig] = []
     dedup: DedupConfig = DedupConfig()
     segmenter: StepRef = "jumandic"
 
@@ -167,6 +191,7 @@ def decode_recipe(
     recipe = parse_config(raw, kind, where=where)
     check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
     _check_sources(recipe.corpus.sources, where)
+    _check_test_sets(recipe.corpus.decontaminate, where)
     return recipe
 
 
@@ -192,6 +217,15 @@ def _check_sources(sources: list[Source], where: str) -> None:
 
 _IMPLIED = {"preset": "preset", "signal": "threshold"}
 """Steps that need no `use`, by the option that implies them: `{ preset = "NAME" }`."""
+
+
+def _check_test_sets(sets: list[DecontaminateConfig], where: str) -> None:
+    names = [each.name for each in sets]
+    for number, name in enumerate(names):
+        what, fix = f"a test set (key `corpus.decontaminate.{number}.name`)", "letters, digits, - _ . only"
+        check_name(name, what=what, where=where, fix=fix)
+        if names.count(name) > 1:
+            raise ConfigError(f"two test sets are called {name!r}", where=where, fix="give each its own name")
 
 
 def step_name(ref: StepRef) -> str:

@@ -53,6 +53,8 @@ def explain(step: str, reason: str, options: Mapping[str, Sequence[Any]] | None 
         options: the values of each option of the step; several where the sources differ.
     """
     kind, _, name = step.partition(".")
+    if kind == "decontaminate":
+        return f"an item of the test set {name} is in the document"
     if known := _OTHER.get(f"{step}/{reason}"):
         return known
     if kind == "filter":

@@ -112,9 +112,7 @@ def covered(keys: Integers, starts: Integers, lengths: Integers) -> tuple[Intege
     return keys[first], np.add.reduceat(own, first)
 
 
-def _grams(
-    items: Sequence[Sequence[UInt64Array]], gram: int
-) -> tuple[UInt64Array, Integers, Integers, Integers]:
+def _grams(items: Sequence[Sequence[UInt64Array]], gram: int) -> tuple[UInt64Array, Integers, Integers, Integers]:
     """Return the hash, item, first character and length of each n-gram, sorted by hash."""
     found = [part for number, parts in enumerate(items) for part in _item_grams(number, parts, gram)]
     hashes = np.concatenate([np.empty(0, np.uint64), *(each for each, *_ in found)])
@@ -125,9 +123,7 @@ def _grams(
     return hashes[order], numbers, starts, lengths
 
 
-def _item_grams(
-    number: int, parts: Sequence[UInt64Array], gram: int
-) -> Iterator[tuple[UInt64Array, int, int, int]]:
+def _item_grams(number: int, parts: Sequence[UInt64Array], gram: int) -> Iterator[tuple[UInt64Array, int, int, int]]:
     start, least = 0, SHORT if gram == GRAM else ANCHOR
     for part in parts:
         if len(part) >= least:

@@ -8,24 +8,31 @@ from functools import cached_property
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import xxhash
 
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
+from jprep.corpus.decontamination.findings import FINDINGS, Occurrence, write_occurrences
+from jprep.corpus.decontamination.test_sets import describe_test_sets
 from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
+from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
 from jprep.corpus.processing import DocumentProcessor, take_tally
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
 from jprep.corpus.store import FORMAT
+from jprep.engine.output_kinds import STATE
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.io.hashing import ContentHash
 from jprep.io.inputs.content_check import expect_contents, forget_contents
 from jprep.io.inputs.paths import short_names
+
+if TYPE_CHECKING:
+    from jprep.corpus.decontamination.decontaminator import Decontaminator
 
 _GROUP_SHARDS = 1000
 _GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small inputs do not become many small shards
@@ -108,6 +115,7 @@ class ReadStage(Stage):
         inputs: the files of each source.
         folder: where to write, relative to the corpus: a path with a trailing slash, or "".
         corpus: name of the corpus.
+        test_files: the files of each test set.
 
     Attributes:
         metadata: metadata of the Parquet schema. It contains the fingerprint of all stages: set it before the stage
@@ -116,8 +124,16 @@ class ReadStage(Stage):
 
     name = "documents"
 
-    def __init__(self, config: CorpusConfig, inputs: list[list[InputFile]], folder: str, corpus: str) -> None:
+    def __init__(
+        self,
+        config: CorpusConfig,
+        inputs: list[list[InputFile]],
+        folder: str,
+        corpus: str,
+        test_files: list[list[InputFile]],
+    ) -> None:
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
+        self._test_files = test_files
         self.metadata: dict[str, str] = {}
 
     @cached_property
@@ -127,27 +143,41 @@ class ReadStage(Stage):
         expect_contents(self._contents)
         return steps
 
+    @cached_property
+    def decontaminator(self) -> Decontaminator | None:
+        """What looks for the items of the test sets; None without test sets."""
+        if not self._config.decontaminate:
+            return None
+        from jprep.corpus.decontamination.decontaminator import Decontaminator
+
+        expect_contents(self._contents)
+        return Decontaminator(self._config.decontaminate, self._test_files)
+
     @property
     def _contents(self) -> dict[str, ContentHash]:
-        return contents_by_path(file for files in self._inputs for file in files)
+        return contents_by_path(file for files in (*self._inputs, *self._test_files) for file in files)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the steps: each process makes its own."""
-        return {name: value for name, value in self.__dict__.items() if name != "_steps"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_steps", "decontaminator")}
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
         steps, dedup = self._steps, self._config.dedup
-        return {
-            "format": FORMAT,
-            "about": {"name": self._corpus, "licences": licences(self._config)},
-            "sources": [self._source_fields(i, source) for i, source in enumerate(self._config.sources)],
-            "normalizers": [describe_step(step) for step in steps.normalizers],
-            "splitter": describe_step(steps.splitter),
-            "segmenter": describe_step(steps.segmenter),
-            "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()} | self._near_fields(),
-            "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
-        } | describe_signals(steps.signals)
+        return (
+            {
+                "format": FORMAT,
+                "about": {"name": self._corpus, "licences": licences(self._config)},
+                "sources": [self._source_fields(i, source) for i, source in enumerate(self._config.sources)],
+                "normalizers": [describe_step(step) for step in steps.normalizers],
+                "splitter": describe_step(steps.splitter),
+                "segmenter": describe_step(steps.segmenter),
+                "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()} | self._near_fields(),
+                "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
+            }
+            | describe_signals(steps.signals)
+            | describe_test_sets(self._config.decontaminate, self._test_files)
+        )
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: inputs, steps and libraries."""
@@ -195,20 +225,27 @@ class ReadStage(Stage):
         """Convert the shards of a task to a file of documents, one of rejects, and one of hashes."""
         index, group = task.payload
         steps = self._steps
-        reader, processor = steps.readers[index], steps.processor(index)
+        reader, processor, found = steps.readers[index], steps.processor(index), list[Occurrence]()
         with open_task_output(
             root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers()
         ) as task_output:
             for shard in group:
-                for item in processor.process(reader.read(shard, self._config.sources[index].name)):
+                items = processor.process(reader.read(shard, self._config.sources[index].name))
+                for item in self._decontaminated(items, processor.tally, found):
                     task_output.add(item)
             self._refuse_changed(index, group)
+        task_output.outputs += write_occurrences(root, f"{STATE}/{FINDINGS}/{task.id}", found)
         task_output.counts.update(processor.tally)
         if (source := self._config.sources[index]).shards:
             task_output.counts[f"source.{source.name}.bytes_read"] = task.weight
         for kind, step in steps.of_source(index):
             task_output.counts.update(dict(take_tally(kind, step)))
         return task_output.result()
+
+    def _decontaminated(
+        self, items: Iterator[Document | Reject], tally: Tally, found: list[Occurrence]
+    ) -> Iterator[Document | Reject]:
+        return self.decontaminator.apply(items, tally, found) if self.decontaminator else items
 
     def _near_fields(self) -> dict[str, Any]:
         near = self._config.dedup.near
@@ -233,8 +270,10 @@ class ReadStage(Stage):
 
     def close(self) -> None:
         """Close the steps of this process."""
-        if steps := self.__dict__.pop("_steps", None):
+        decontaminator, steps = (self.__dict__.pop(name, None) for name in ("decontaminator", "_steps"))
+        if steps:
             steps.close()
+        if steps or decontaminator:
             forget_contents(self._contents)
 
 
