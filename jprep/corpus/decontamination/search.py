@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jprep.corpus.decontamination.edit_distance import edits_within
+from jprep.corpus.decontamination.edit_distance import within_edits
 from jprep.corpus.decontamination.folding import BREAK, SEPARATOR, fold, folded_places
 from jprep.corpus.decontamination.item_index import SHORT, ItemIndex, covered
 from jprep.corpus.decontamination.ngrams import ANCHOR, Integers
@@ -163,7 +163,7 @@ class ItemSearch:
             most = allowed_edits(len(part))
             start, end = begin + int(regions.starts[row]) - most, begin + int(regions.ends[row]) + most
             region = characters[max(begin, start) : min(end, int(ends[regions.pieces[row]]))]
-            if edits_within(part.tolist(), region.tolist()) <= most:
+            if within_edits(part.tolist(), region.tolist(), most):
                 found[row] = compared[row]
             elif len(part) < SHORT:
                 found[row] = 0

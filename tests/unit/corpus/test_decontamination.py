@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from jprep.corpus.api import Corpus
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.decontamination.cutting import cut_sentences
-from jprep.corpus.decontamination.edit_distance import edits_within
+from jprep.corpus.decontamination.edit_distance import edits_within, within_edits
 from jprep.corpus.decontamination.findings import FoundItem, read_found_items
 from jprep.corpus.decontamination.folding import fold, folded_places
 from jprep.corpus.decontamination.search import BATCH, ItemSearch
@@ -145,7 +145,9 @@ def distance(pattern: str, text: str) -> int:
 @settings(max_examples=300, deadline=None)
 @given(st.text("あいう", max_size=20), st.text("あいう", max_size=30))
 def test_edits_are_those_of_the_plain_algorithm(pattern: str, text: str) -> None:
-    assert edits_within(list(map(ord, pattern)), list(map(ord, text))) == distance(pattern, text)
+    one, other, edits = list(map(ord, pattern)), list(map(ord, text)), distance(pattern, text)
+    assert edits_within(one, other) == edits
+    assert [within_edits(one, other, most) for most in (edits - 1, edits)] == [False, True]
 
 
 def test_sentences_are_cut_where_places_are() -> None:
