@@ -19,7 +19,7 @@ from jprep.corpus.decontamination.findings import (
     write_found_items,
 )
 from jprep.corpus.dedup.exact import ExactDedup
-from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS
+from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, RANKS
 from jprep.corpus.dedup.near.clusters import NearClusters
 from jprep.corpus.dedup.near.pairs import NearPairs
 from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
@@ -211,8 +211,8 @@ class _Build:
         pairs = list_outputs(self._stage(NearPairs(self._hash_files(read, BAND_KEYS), folder, read_from)))
         self._verify(pairs)
         rows = [sum(output.rows for output in _in_folder(DOCUMENTS, [receipt])) for receipt in read]
-        lengths = [output for output in self._hash_files(read, LENGTHS) if output] if config.keep == "longest" else []
-        [clusters] = list_outputs(self._stage(NearClusters(pairs, rows, lengths, config, folder)))
+        ranks = [output for output in self._hash_files(read, RANKS) if output] if config.keep != "first" else []
+        [clusters] = list_outputs(self._stage(NearClusters(pairs, rows, ranks, config, folder)))
         self._verify([clusters])
         return clusters, config.drop
 

@@ -93,14 +93,17 @@ class NearConfig(ConfigSection, frozen=True):
         bands: number of bands.
         rows: hashes in a band.
         ngram: characters in an n-gram; spaces, punctuation, case and width do not count.
-        keep: which document of a cluster stays: the `first` one, or the `longest`.
+        keep: which document of a cluster stays: the `first` one, the `longest`, or the `best` one by `score`.
+        score: a signal that the corpus keeps, or a field of `meta` with a number: the highest one is best, and the first
+            of equal ones. A document without it is the worst.
         drop: whether the others are dropped; if not, all documents only name their cluster in `meta`.
     """
 
     bands: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 14
     rows: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
     ngram: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
-    keep: Literal["first", "longest"] = "first"
+    keep: Literal["first", "longest", "best"] = "first"
+    score: str = ""
     drop: bool = True
 
 
@@ -192,6 +195,9 @@ def decode_recipe(
     check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
     _check_sources(recipe.corpus.sources, where)
     _check_test_sets(recipe.corpus.decontaminate, where)
+    if (near := recipe.corpus.dedup.near) and (near.keep == "best") != bool(near.score):
+        fix = 'e.g. near = { keep = "best", score = "quality" }'
+        raise ConfigError('keep = "best" and `score` need each other (key `corpus.dedup.near`)', where=where, fix=fix)
     return recipe
 
 

@@ -12,7 +12,14 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, BucketStage, map_records, slice_between, write_records
+from jprep.corpus.dedup.hashes import (
+    WHOLE_DOCUMENT,
+    BucketStage,
+    hash_begins,
+    map_records,
+    slice_between,
+    write_records,
+)
 from jprep.engine.stage import Output, Result, Task
 
 DROPS = "drops"
@@ -73,9 +80,8 @@ def _repeats(records: Any, shards: Any) -> Any:
     whole = records["line"] == WHOLE_DOCUMENT
     order = np.lexsort((records["line"], records["row"], shards, whole, records["low"], records["high"]))
     records, shards, whole = records[order], shards[order], whole[order]
-    same = (records["high"][1:] == records["high"][:-1]) & (records["low"][1:] == records["low"][:-1])
-    repeated = np.zeros(len(records), bool)
-    repeated[1:] = same & (whole[1:] == whole[:-1])
+    repeated = ~hash_begins(records)
+    repeated[1:] &= whole[1:] == whole[:-1]
     drops = np.empty(int(repeated.sum()), _drop_type())
     drops["shard"], drops["row"], drops["line"] = shards[repeated], records["row"][repeated], records["line"][repeated]
     return np.sort(drops, order=["shard", "row", "line"])

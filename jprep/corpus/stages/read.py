@@ -16,7 +16,7 @@ import xxhash
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.decontamination.findings import FINDINGS, Occurrence, write_occurrences
 from jprep.corpus.decontamination.test_sets import describe_test_sets
-from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
+from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, RANKS, DocumentHashWriter, RankWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
@@ -226,14 +226,17 @@ class ReadStage(Stage):
         index, group = task.payload
         steps = self._steps
         reader, processor, found = steps.readers[index], steps.processor(index), list[Occurrence]()
+        writers = self._hash_writers()
         with open_task_output(
-            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers()
+            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, writers
         ) as task_output:
             for shard in group:
                 items = processor.process(reader.read(shard, self._config.sources[index].name))
                 for item in self._decontaminated(items, processor.tally, found):
                     task_output.add(item)
             self._refuse_changed(index, group)
+        if isinstance(ranks := writers.get(RANKS), RankWriter) and ranks.without_score:
+            task_output.counts["dedup.near.without_score"] = ranks.without_score
         task_output.outputs += write_occurrences(root, f"{STATE}/{FINDINGS}/{task.id}", found)
         task_output.counts.update(processor.tally)
         if (source := self._config.sources[index]).shards:
@@ -249,7 +252,10 @@ class ReadStage(Stage):
 
     def _near_fields(self) -> dict[str, Any]:
         near = self._config.dedup.near
-        return {} if near is None else {"near": msgspec.to_builtins(near) | describe_signatures()}
+        if near is None:
+            return {}
+        options = {key: value for key, value in msgspec.to_builtins(near).items() if key != "score" or value}
+        return {"near": options | describe_signatures()}
 
     def _hash_writers(self) -> dict[str, HashWriter]:
         """Return what collects the hashes of one task, by the name of the folder for their file."""
@@ -258,7 +264,7 @@ class ReadStage(Stage):
             writers[HASHES] = DocumentHashWriter(dedup.documents, self._line_min_chars())
         if dedup.near:
             writers[BAND_KEYS] = BandKeyWriter(dedup.near)
-            writers |= {LENGTHS: LengthWriter()} if dedup.near.keep == "longest" else {}
+            writers |= {} if dedup.near.keep == "first" else {RANKS: RankWriter(dedup.near.score)}
         return writers
 
     def _refuse_changed(self, source: int, group: list[Shard]) -> None:
