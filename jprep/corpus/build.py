@@ -191,7 +191,8 @@ class _Build:
     def _deduplicate(self, read: list[Receipt], metadata: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
         hashes = self._hash_files(read, HASHES)
-        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
+        paragraphs = self._recipe.corpus.dedup.paragraphs
+        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from, paragraphs)))
         self._verify(drops)
         near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]

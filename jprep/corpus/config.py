@@ -94,8 +94,8 @@ class NearConfig(ConfigSection, frozen=True):
         rows: hashes in a band.
         ngram: characters in an n-gram; spaces, punctuation, case and width do not count.
         keep: which document of a cluster stays: the `first` one, the `longest`, or the `best` one by `score`.
-        score: a signal that the corpus keeps, or a field of `meta` with a number: the highest one is best, and the first
-            of equal ones. A document without it is the worst.
+        score: a signal that the corpus keeps, or a field of `meta` with a number; the highest one is best, and of equal
+            ones the first. A document without it is the worst.
         drop: whether the others are dropped; if not, all documents only name their cluster in `meta`.
     """
 
@@ -107,6 +107,20 @@ class NearConfig(ConfigSection, frozen=True):
     drop: bool = True
 
 
+class ParagraphsConfig(ConfigSection, frozen=True):
+    """Paragraphs that are dropped by how often they occur in the corpus.
+
+    Attributes:
+        min_chars: minimum length of the paragraphs that are counted, in characters.
+        max_count: a paragraph that occurs more often is dropped.
+        keep: how many of its occurrences stay, the first ones; 0 drops all.
+    """
+
+    min_chars: Annotated[int, msgspec.Meta(ge=1)] = 20
+    max_count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    keep: Annotated[int, msgspec.Meta(ge=0)] = 1
+
+
 class DedupConfig(ConfigSection, frozen=True):
     """Deduplication across the corpus. The first occurrence is kept.
 
@@ -114,12 +128,14 @@ class DedupConfig(ConfigSection, frozen=True):
         documents: drop documents with the same text as an earlier document.
         lines: drop paragraphs that occurred before.
         line_min_chars: minimum length of the paragraphs that `lines` compares, in characters.
+        paragraphs: drop paragraphs that occur often, in place of `lines`; off without this table.
         near: drop documents that are nearly the same as others; off without this table.
     """
 
     documents: bool = True
     lines: bool = False
     line_min_chars: int = 20
+    paragraphs: ParagraphsConfig | None = None
     near: NearConfig | None = None
 
 
@@ -195,10 +211,20 @@ def decode_recipe(
     check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
     _check_sources(recipe.corpus.sources, where)
     _check_test_sets(recipe.corpus.decontaminate, where)
-    if (near := recipe.corpus.dedup.near) and (near.keep == "best") != bool(near.score):
+    _check_dedup(recipe.corpus.dedup, where)
+    return recipe
+
+
+def _check_dedup(dedup: DedupConfig, where: str) -> None:
+    if (near := dedup.near) and (near.keep == "best") != bool(near.score):
         fix = 'e.g. near = { keep = "best", score = "quality" }'
         raise ConfigError('keep = "best" and `score` need each other (key `corpus.dedup.near`)', where=where, fix=fix)
-    return recipe
+    if dedup.lines and dedup.paragraphs:
+        fix = "leave out `lines`: paragraphs = {} does the same, and can allow some occurrences"
+        raise ConfigError("`lines` and `paragraphs` both drop paragraphs (key `corpus.dedup`)", where=where, fix=fix)
+    if dedup.paragraphs and dedup.paragraphs.keep > dedup.paragraphs.max_count:
+        what = "`keep` is more than `max_count` (key `corpus.dedup.paragraphs`)"
+        raise ConfigError(what, where=where, fix="a paragraph up to `max_count` times in the corpus stays anyway")
 
 
 def _check_version(version: object, where: str) -> None:

@@ -40,7 +40,8 @@ _GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small input
 
 def needs_dedup(config: CorpusConfig) -> bool:
     """Return whether a corpus is deduplicated, which needs all documents to be read first."""
-    return config.dedup.documents or config.dedup.lines or config.dedup.near is not None
+    dedup = config.dedup
+    return dedup.documents or dedup.lines or dedup.paragraphs is not None or dedup.near is not None
 
 
 def task_id_prefix(index: int, source: Source) -> str:
@@ -172,7 +173,8 @@ class ReadStage(Stage):
                 "normalizers": [describe_step(step) for step in steps.normalizers],
                 "splitter": describe_step(steps.splitter),
                 "segmenter": describe_step(steps.segmenter),
-                "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()} | self._near_fields(),
+                "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()}
+                | self._dedup_fields(),
                 "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
             }
             | describe_signals(steps.signals)
@@ -196,7 +198,10 @@ class ReadStage(Stage):
         } | shard_limit(source)
 
     def _line_min_chars(self) -> int:
-        return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
+        dedup = self._config.dedup
+        if dedup.paragraphs:
+            return dedup.paragraphs.min_chars
+        return max(1, dedup.line_min_chars) if dedup.lines else 0
 
     def total(self) -> int:
         """Return the size of all inputs in bytes; 0 if an input is a pipe or is read in part."""
@@ -250,17 +255,18 @@ class ReadStage(Stage):
     ) -> Iterator[Document | Reject]:
         return self.decontaminator.apply(items, tally, found) if self.decontaminator else items
 
-    def _near_fields(self) -> dict[str, Any]:
-        near = self._config.dedup.near
+    def _dedup_fields(self) -> dict[str, Any]:
+        near, frequent = self._config.dedup.near, self._config.dedup.paragraphs
+        paragraphs = {"paragraphs": msgspec.to_builtins(frequent)} if frequent else {}
         if near is None:
-            return {}
+            return paragraphs
         options = {key: value for key, value in msgspec.to_builtins(near).items() if key != "score" or value}
-        return {"near": options | describe_signatures()}
+        return paragraphs | {"near": options | describe_signatures()}
 
     def _hash_writers(self) -> dict[str, HashWriter]:
         """Return what collects the hashes of one task, by the name of the folder for their file."""
         dedup, writers = self._config.dedup, dict[str, HashWriter]()
-        if dedup.documents or dedup.lines:
+        if dedup.documents or self._line_min_chars():
             writers[HASHES] = DocumentHashWriter(dedup.documents, self._line_min_chars())
         if dedup.near:
             writers[BAND_KEYS] = BandKeyWriter(dedup.near)
