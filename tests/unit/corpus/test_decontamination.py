@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pydoc
 import random
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from jprep.corpus.decontamination.folding import fold, folded_places
 from jprep.corpus.decontamination.search import BATCH, ItemSearch
 from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
 from jprep.corpus.reasons import describe_reason
-from jprep.errors import ConfigError, DamagedError, InputError, MismatchError
+from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
 from tests.conftest import Run, digests
 
 KANJI = [chr(code) for code in range(0x4E00, 0x4E00 + 3000)]
@@ -244,6 +245,32 @@ def test_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
     for workers in (1, 2):
         Corpus.build(chosen, tmp_path / str(workers), workers=workers)
     assert digests(tmp_path / "1") == digests(tmp_path / "2")
+
+
+@pytest.mark.parametrize("dedup", [False, True])
+@pytest.mark.parametrize("place", ["stages.read.write_occurrences", "build.write_found_items", "build.failpoint"])
+def test_interrupted_builds_resume_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, dedup: bool
+) -> None:
+    sets = [{"name": "quiz", "paths": [write_set(tmp_path, ROWS)], "fields": ["question"], "action": "cut"}]
+    chosen = recipe(tmp_path / "in", DOCUMENTS * 2, sets, dedup={"documents": dedup})
+    Corpus.build(chosen, tmp_path / "whole")
+    original, passed = pydoc.locate(f"jprep.corpus.{place}"), 0
+
+    def stopping(*arguments: Any) -> Any:
+        nonlocal passed
+        passed += 1
+        if passed == (4 if "read" in place else 1):
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"jprep.corpus.{place}", stopping)
+        with pytest.raises((KeyboardInterrupt, JprepError)):
+            Corpus.build(chosen, tmp_path / "out")
+    assert not (tmp_path / "out/corpus.json").exists()
+    Corpus.build(chosen, tmp_path / "out")
+    assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
 def test_test_sets_are_part_of_the_fingerprint(tmp_path: Path) -> None:
