@@ -27,6 +27,7 @@ from jprep.corpus.decontamination.search import BATCH, ItemSearch
 from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
 from jprep.corpus.reasons import describe_reason
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
+from jprep.report.corpus.funnel import funnel
 from tests.conftest import Run, digests
 
 KANJI = [chr(code) for code in range(0x4E00, 0x4E00 + 3000)]
@@ -214,6 +215,7 @@ def test_documents_with_items_are_dropped_and_listed(tmp_path: Path, dedup: bool
     [counts] = corpus.manifest.test_sets
     assert (counts.items, counts.not_checked, counts.found, counts.documents) == (3, 1, 2, 4)
     assert not list(corpus.verify())
+    assert [step.dropped for step in funnel(corpus.manifest) if step.name == "decontaminate.quiz"] == [4]
     phrase = describe_reason(corpus.manifest.made_from, "decontaminate.quiz", "test_item")
     assert phrase.startswith("an item of the test set quiz is in the document")
 
