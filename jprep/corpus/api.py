@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # imported when they are needed, to keep `import jprep` fast
     import pyarrow as pa
 
     from jprep.corpus.config import CorpusRecipe
+    from jprep.corpus.decontamination.findings import FoundItem
     from jprep.corpus.exporting.text_files import CorpusExportManifest
     from jprep.corpus.interactive.batches import Selection
     from jprep.engine.runner import ProgressReporter
@@ -342,6 +343,21 @@ class Corpus:
         for part in self.manifest.reject_parts:
             rejects = read_rows(self.folder, part, Reject)
             yield from (SearchHit(item, part.path, row) for row, item in enumerate(rejects))
+
+    def test_items(self, query: str = "") -> Iterator[FoundItem]:
+        """Yield the items of test sets that were found in documents, or not looked for; see `docs/decontamination.md`.
+
+        Args:
+            query: id of an item; by default all.
+
+        Raises:
+            DamagedError: a list is missing or damaged.
+        """
+        from jprep.corpus.decontamination.findings import read_found_items
+
+        for file in self.manifest.test_items:
+            items = read_found_items(self.folder / file.path, file)
+            yield from (item for item in items if query in ("", item.item))
 
     def verify(self) -> Iterator[Damage]:
         """Yield damaged, missing and unknown files, and documents whose words do not match their text."""

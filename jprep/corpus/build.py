@@ -11,8 +11,15 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.config import CorpusRecipe
+from jprep.corpus.decontamination.findings import (
+    FINDINGS,
+    TEST_ITEMS,
+    ItemCounts,
+    read_occurrences,
+    write_found_items,
+)
 from jprep.corpus.dedup.exact import ExactDedup
-from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS
+from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, RANKS
 from jprep.corpus.dedup.near.clusters import NearClusters
 from jprep.corpus.dedup.near.pairs import NearPairs
 from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
@@ -44,6 +51,7 @@ _FILES = (
     f"{DOCUMENTS}/{_SHARD}{DOCUMENTS_SUFFIX}",
     f"{REJECTS}/[a-z]*-{_SHARD}{REJECTS_SUFFIX}",
     f"{REJECTS}/[a-z]*-{_SHARD}{DOCUMENTS_SUFFIX}",  # of format 1
+    f"{TEST_ITEMS}/*.jsonl",
 )
 _SIGNATURE_FILES = 3  # input files named in a signature
 _HANGUL_SHARE = 0.1  # of the removed spaces: Japanese text has some Korean names
@@ -93,7 +101,8 @@ def expected_made_from(recipe: CorpusRecipe, cache: Path) -> dict[str, Any]:
         ConfigError: an input or a step does not exist.
     """
     inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
-    with closing(ReadStage(recipe.corpus, inputs, "", recipe.name)) as read_stage:
+    tests = [find_inputs(each, cache) for each in recipe.corpus.decontaminate]
+    with closing(ReadStage(recipe.corpus, inputs, "", recipe.name, tests)) as read_stage:
         return _made_from(recipe, read_stage)
 
 
@@ -138,7 +147,8 @@ class _Build:
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         folder = f"{STATE}/documents/" if self._needs_dedup else ""
-        with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name)) as read_stage:
+        tests = [find_inputs(each, cache, fresh=restart) for each in corpus.decontaminate]
+        with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name, tests)) as read_stage:
             self._made_from = _made_from(self._recipe, read_stage)
             self._own_ids = read_stage.sources_with_own_ids()
             read_stage.metadata = schema_metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
@@ -150,7 +160,20 @@ class _Build:
         receipts = [self._stage(read_stage)]
         if self._needs_dedup:
             receipts.append(self._deduplicate(receipts[0], read_stage.metadata))
-        return self._seal(receipts, self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1])))
+        repeated = self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1]))
+        return self._seal(receipts, repeated, *self._found_items(read_stage, receipts[0]))
+
+    def _found_items(self, read_stage: ReadStage, read: list[Receipt]) -> tuple[list[ItemCounts], list[Output]]:
+        """Write the lists of items of test sets; return what was found, and the files."""
+        if (decontaminator := read_stage.decontaminator) is None:
+            return [], []
+        found = read_occurrences(self._folder, _in_folder(FINDINGS, read))
+        counts, files = list[ItemCounts](), list[Output]()
+        for number, config in enumerate(self._recipe.corpus.decontaminate):
+            rows = decontaminator.found_items(number, found)
+            counts.append(decontaminator.counts(number, rows))
+            files += write_found_items(self._folder, config.name, rows)
+        return counts, files
 
     def _verify_finished(self) -> Manifest:
         """Return the existing manifest if it matches the recipe, the inputs and the files."""
@@ -168,7 +191,8 @@ class _Build:
     def _deduplicate(self, read: list[Receipt], metadata: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
         hashes = self._hash_files(read, HASHES)
-        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
+        paragraphs = self._recipe.corpus.dedup.paragraphs
+        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from, paragraphs)))
         self._verify(drops)
         near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]
@@ -188,8 +212,8 @@ class _Build:
         pairs = list_outputs(self._stage(NearPairs(self._hash_files(read, BAND_KEYS), folder, read_from)))
         self._verify(pairs)
         rows = [sum(output.rows for output in _in_folder(DOCUMENTS, [receipt])) for receipt in read]
-        lengths = [output for output in self._hash_files(read, LENGTHS) if output] if config.keep == "longest" else []
-        [clusters] = list_outputs(self._stage(NearClusters(pairs, rows, lengths, config, folder)))
+        ranks = [output for output in self._hash_files(read, RANKS) if output] if config.keep != "first" else []
+        [clusters] = list_outputs(self._stage(NearClusters(pairs, rows, ranks, config, folder)))
         self._verify([clusters])
         return clusters, config.drop
 
@@ -208,7 +232,13 @@ class _Build:
         self._verify(hashes)
         return repeated_ids(self._folder, parts, self._stage(FindRepeatedIds(hashes, folder)))
 
-    def _seal(self, stages: list[list[Receipt]], repeated: dict[int, RepeatedIds]) -> Manifest:
+    def _seal(
+        self,
+        stages: list[list[Receipt]],
+        repeated: dict[int, RepeatedIds],
+        test_sets: list[ItemCounts],
+        test_items: list[Output],
+    ) -> Manifest:
         failpoint("corpus.sealing")
         receipts = [receipt for stage in stages for receipt in stage]
         counts = sum_counts([receipt.counts for receipt in receipts])
@@ -229,6 +259,8 @@ class _Build:
             rejects=sum_counts([receipt.rejects for receipt in receipts]),
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
+            test_sets=test_sets,
+            test_items=test_items,
         )
         # Files of interrupted runs are deleted: users read the corpus with patterns such as `*.parquet`.
         self._out.seal(manifest, keep={file.path for file in manifest.files})

@@ -67,6 +67,28 @@ class Source(ConfigSection, frozen=True):
     shards: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+class DecontaminateConfig(ConfigSection, frozen=True):
+    """A test set whose items may not be in the corpus. `docs/decontamination.md` has the rule.
+
+    Attributes:
+        name: name of the test set.
+        paths: local paths, globs or URLs of its files.
+        fields: the fields that make an item together, e.g. `question` and `answer`; a field may be a list of texts. An
+            item without the first field is not looked for.
+        id: field of an identifier for the reports; by default items are named by file and position.
+        reader: the reader and its options; by default by the suffix: `jsonl`, `parquet`, `tsv` or `csv`, compressed or
+            not.
+        action: what happens to a document with an item: `drop` the document, or `cut` the sentences with the item.
+    """
+
+    name: str
+    paths: list[str]
+    fields: Annotated[list[str], msgspec.Meta(min_length=1)]
+    id: str = ""
+    reader: StepRef = ""
+    action: Literal["drop", "cut"] = "drop"
+
+
 class NearConfig(ConfigSection, frozen=True):
     """Deduplication of documents that are nearly the same, by MinHash signatures of character n-grams.
 
@@ -77,15 +99,32 @@ class NearConfig(ConfigSection, frozen=True):
         bands: number of bands.
         rows: hashes in a band.
         ngram: characters in an n-gram; spaces, punctuation, case and width do not count.
-        keep: which document of a cluster stays: the `first` one, or the `longest`.
+        keep: which document of a cluster stays: the `first` one, the `longest`, or the `best` one by `score`.
+        score: a signal that the corpus keeps, or a field of `meta` with a number; the highest one is best, and of equal
+            ones the first. A document without it is the worst.
         drop: whether the others are dropped; if not, all documents only name their cluster in `meta`.
     """
 
     bands: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 14
     rows: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
     ngram: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
-    keep: Literal["first", "longest"] = "first"
+    keep: Literal["first", "longest", "best"] = "first"
+    score: str = ""
     drop: bool = True
+
+
+class ParagraphsConfig(ConfigSection, frozen=True):
+    """Paragraphs that are dropped by how often they occur in the corpus.
+
+    Attributes:
+        min_chars: minimum length of the paragraphs that are counted, in characters.
+        max_count: a paragraph that occurs more often is dropped.
+        keep: how many of its occurrences stay, the first ones; 0 drops all.
+    """
+
+    min_chars: Annotated[int, msgspec.Meta(ge=1)] = 20
+    max_count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    keep: Annotated[int, msgspec.Meta(ge=0)] = 1
 
 
 class DedupConfig(ConfigSection, frozen=True):
@@ -95,12 +134,14 @@ class DedupConfig(ConfigSection, frozen=True):
         documents: drop documents with the same text as an earlier document.
         lines: drop paragraphs that occurred before.
         line_min_chars: minimum length of the paragraphs that `lines` compares, in characters.
+        paragraphs: drop paragraphs that occur often, in place of `lines`; off without this table.
         near: drop documents that are nearly the same as others; off without this table.
     """
 
     documents: bool = True
     lines: bool = False
     line_min_chars: int = 20
+    paragraphs: ParagraphsConfig | None = None
     near: NearConfig | None = None
 
 
@@ -113,6 +154,7 @@ class CorpusConfig(ConfigSection, frozen=True):
         splitter: finds sentence boundaries.
         filters: filters, applied in order; the first one that rejects a document is counted.
         signals: signals to keep as columns of the corpus.
+        decontaminate: test sets whose items are removed from what the filters leave.
         dedup: deduplication.
         segmenter: finds word boundaries.
     """
@@ -122,6 +164,7 @@ class CorpusConfig(ConfigSection, frozen=True):
     splitter: StepRef = "rules"
     filters: list[StepRef] = []
     signals: list[StepRef] = []
+    decontaminate: list[DecontaminateConfig] = []
     dedup: DedupConfig = DedupConfig()
     segmenter: StepRef = "jumandic"
 
@@ -179,7 +222,21 @@ def decode_recipe(
     recipe = parse_config(raw, kind, where=where)
     check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
     _check_sources(recipe.corpus.sources, where)
+    _check_test_sets(recipe.corpus.decontaminate, where)
+    _check_dedup(recipe.corpus.dedup, where)
     return recipe
+
+
+def _check_dedup(dedup: DedupConfig, where: str) -> None:
+    if (near := dedup.near) and (near.keep == "best") != bool(near.score):
+        fix = 'e.g. near = { keep = "best", score = "quality" }'
+        raise ConfigError('keep = "best" and `score` need each other (key `corpus.dedup.near`)', where=where, fix=fix)
+    if dedup.lines and dedup.paragraphs:
+        fix = "leave out `lines`: paragraphs = {} does the same, and can allow some occurrences"
+        raise ConfigError("`lines` and `paragraphs` both drop paragraphs (key `corpus.dedup`)", where=where, fix=fix)
+    if dedup.paragraphs and dedup.paragraphs.keep > dedup.paragraphs.max_count:
+        what = "`keep` is more than `max_count` (key `corpus.dedup.paragraphs`)"
+        raise ConfigError(what, where=where, fix="a paragraph up to `max_count` times in the corpus stays anyway")
 
 
 def _check_version(version: object, where: str) -> None:
@@ -207,6 +264,15 @@ def _check_sources(sources: list[Source], where: str) -> None:
 
 _IMPLIED = {"preset": "preset", "signal": "threshold"}
 """Steps that need no `use`, by the option that implies them: `{ preset = "NAME" }`."""
+
+
+def _check_test_sets(sets: list[DecontaminateConfig], where: str) -> None:
+    names = [each.name for each in sets]
+    for number, name in enumerate(names):
+        what, fix = f"a test set (key `corpus.decontaminate.{number}.name`)", "letters, digits, - _ . only"
+        check_name(name, what=what, where=where, fix=fix)
+        if names.count(name) > 1:
+            raise ConfigError(f"two test sets are called {name!r}", where=where, fix="give each its own name")
 
 
 def step_name(ref: StepRef) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.corpus.config import Source
+from jprep.corpus.config import DecontaminateConfig, Source
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.hub.commits import commit_of_url
 from jprep.io.atomic import write_atomic
@@ -53,11 +53,11 @@ class InputFile(msgspec.Struct, frozen=True):
         return {"name": self.name, "size": self.size, "sha256": self.sha256}
 
 
-def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[InputFile]:
-    """Return the files of a source, hashed.
+def find_inputs(source: Source | DecontaminateConfig, cache: Path, *, fresh: bool = False) -> list[InputFile]:
+    """Return the files of a source or a test set, hashed.
 
     Args:
-        source: the source; its paths may be patterns.
+        source: the source or the test set; its paths may be patterns.
         cache: file that caches the hashes of local files, by path, size, times and inode.
         fresh: ignore the cache.
 

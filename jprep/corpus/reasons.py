@@ -47,7 +47,7 @@ _FILTER = {
 _OTHER = {
     "normalizer/empty": "no text remains after normalization",
     "dedup.documents/duplicate": "an earlier document has the same text",
-    "dedup.lines/empty": "all paragraphs occurred before in the corpus",
+    "dedup.lines/empty": "all paragraphs occur elsewhere in the corpus",
     "dedup.near/near_duplicate": "nearly the same text as another document",
 }
 
@@ -61,6 +61,8 @@ def explain(step: str, reason: str, options: Mapping[str, Sequence[Any]] | None 
         options: the values of each option of the step; several where the sources differ.
     """
     kind, _, name = step.partition(".")
+    if kind == "decontaminate":
+        return f"an item of the test set {name} is in the document"
     if known := _OTHER.get(f"{step}/{reason}"):
         return known
     if phrases := (options or {}).get(f"reason {reason}"):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from jprep.corpus.decontamination.findings import ItemCounts
 from jprep.corpus.document import Document, Reject
 from jprep.engine import manifest
 from jprep.engine.stage import Output
@@ -39,7 +40,7 @@ REBUILD = "`jprep corpus verify` lists the damaged files; `jprep corpus build â€
 Row = TypeVar("Row", Document, Reject)
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The manifest of a corpus, `corpus.json`.
 
     Attributes:
@@ -56,6 +57,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         rejects: number of rejected documents, by `step/reason`.
         parts: the shards of documents, in order.
         reject_parts: the files of rejects.
+        test_sets: what was found of each test set.
+        test_items: lists of the items of test sets that were found or not looked for, one file for each test set.
     """
 
     jprep: str
@@ -70,11 +73,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     rejects: dict[str, int]
     parts: list[Output]
     reject_parts: list[Output]
+    test_sets: list[ItemCounts] = []
+    test_items: list[Output] = []
 
     @property
     def files(self) -> list[Output]:
         """All files of the corpus except the manifest."""
-        return [*self.parts, *self.reject_parts]
+        return [*self.parts, *self.reject_parts, *self.test_items]
 
     @property
     def segmenter(self) -> dict[str, Any] | None:

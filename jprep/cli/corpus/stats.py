@@ -34,8 +34,11 @@ def stats(folder: Path, as_json: bool) -> None:
 def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     """Print the figures of a corpus."""
     if as_json:
+        import msgspec
+
         names = ("name", "signature", "fingerprint", "totals", "counts", "rejects")
         figures = {"folder": str(folder)} | {name: getattr(manifest, name) for name in names}
+        figures |= {"test_sets": msgspec.to_builtins(manifest.test_sets)} if manifest.test_sets else {}
         echo_json(figures | {"warnings": list(_warnings(manifest))})
         return
     echo(one_line(f"{manifest.name}  {folder}"))
@@ -44,6 +47,11 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     table("totals", manifest.totals)
     table("rejected documents", manifest.rejects)
     table("counts", manifest.counts)
+    for found in manifest.test_sets:
+        figures = {"items": found.items, "not checked": found.not_checked, "found": found.found}
+        table(f"test set {one_line(found.name)} ({found.action})", figures | {"documents with items": found.documents})
+    for file in manifest.test_items:
+        echo(f"\nitems and documents: {one_line(str(folder / file.path))}")
     for warning in _warnings(manifest):
         echo(f"\nwarning: {one_line(warning)}")
     echo(f"\n{one_line(manifest.signature)}")

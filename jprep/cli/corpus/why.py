@@ -19,7 +19,8 @@ from jprep.io.escaping import one_line
 def why(folder: Path, query: str, as_json: bool) -> None:
     """Show whether the documents with an id, page number or title were kept or rejected, why, and in which file.
 
-    QUERY is the id, page number or title, spelled exactly.
+    QUERY is the id, page number or title, spelled exactly; or the id of an item of a test set, for the documents in
+    which it was found.
 
     \b
     Example:
@@ -31,9 +32,17 @@ def why(folder: Path, query: str, as_json: bool) -> None:
     from jprep.corpus.document import Document
     from jprep.errors import ConfigError
 
-    found = list(Corpus(folder).find(query))
+    corpus = Corpus(folder)
+    found, items = list(corpus.find(query)), list(corpus.test_items(query))
     if as_json:
-        echo_json([msgspec.to_builtins(each.item) | {"part": each.part, "row": each.row} for each in found])
+        rows = [msgspec.to_builtins(each.item) | {"part": each.part, "row": each.row} for each in found]
+        echo_json([*rows, *map(msgspec.to_builtins, items)])
+    for row in [] if as_json else items:
+        where = ", ".join(f"{each} ({share:.0%})" for each, share in zip(row.documents, row.shares, strict=True))
+        text = (
+            f"is an item that was found in {where}" if where else f"is an item that was not checked: {row.not_checked}"
+        )
+        echo(one_line(f"{row.item}  {text}"))
     for each in [] if as_json else found:
         item, where = each.item, f"{each.part}, row {each.row}"
         if isinstance(item, Document):
@@ -41,7 +50,7 @@ def why(folder: Path, query: str, as_json: bool) -> None:
         else:
             rejected = f"was rejected by {item.step}: {item.reason}  {item.excerpt!r}"
             echo(one_line(f"{item.id}  {item.title}  {rejected}  ({where})"))
-    if not found:
+    if not found and not items:
         lists = shell_command("corpus", "export", folder, "--format", "jsonl")
         fix = (
             f"spell it exactly as in the corpus, with spaces instead of underscores; kept documents:  {lists}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jprep.compare.contamination.overlap import Overlap, OverlapFinder
+from jprep.compare.data.overlap import Overlap, OverlapFinder
 from jprep.compare.data.preparation import Preparation
 from jprep.compare.tasks.task_files import Task
 from jprep.corpus.api import Corpus

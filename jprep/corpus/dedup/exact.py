@@ -12,7 +12,15 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, BucketStage, map_records, slice_between, write_records
+from jprep.corpus.config import ParagraphsConfig
+from jprep.corpus.dedup.hashes import (
+    WHOLE_DOCUMENT,
+    BucketStage,
+    hash_begins,
+    map_records,
+    slice_between,
+    write_records,
+)
 from jprep.engine.stage import Output, Result, Task
 
 DROPS = "drops"
@@ -47,13 +55,17 @@ class ExactDedup(BucketStage):
             caller verifies them, since every task reads a part of each.
         folder: where to write, relative to the corpus, with a trailing slash.
         made_from: fingerprint of the read stage.
+        paragraphs: which of the lines that occur several times are dropped.
     """
 
     name = "dedup"
 
-    def __init__(self, hashes: list[Output | None], folder: str, made_from: str) -> None:
+    def __init__(
+        self, hashes: list[Output | None], folder: str, made_from: str, paragraphs: ParagraphsConfig | None = None
+    ) -> None:
         super().__init__(hashes)
         self._folder, self._made_from = folder, made_from
+        self._paragraphs = paragraphs or ParagraphsConfig()
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: the documents and the hash function."""
@@ -61,21 +73,28 @@ class ExactDedup(BucketStage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Find the duplicates among the hashes of one bucket."""
-        drops = _repeats(*self._buckets.records(task.payload, root))
+        drops = _repeats(*self._buckets.records(task.payload, root), self._paragraphs)
         path = f"{self._folder}{DROPS}/{task.id}"
         return Result([write_records(root, path, drops)])
 
 
-def _repeats(records: Any, shards: Any) -> Any:
-    """Return every record except the first of each hash, sorted by position. Lines do not match whole documents."""
+def _repeats(records: Any, shards: Any, paragraphs: ParagraphsConfig) -> Any:
+    """Return the records to drop, sorted by position. Lines do not match whole documents.
+
+    Of whole documents, these are all but the first of each hash; of lines, those of hashes that occur too often.
+    """
     import numpy as np
 
     whole = records["line"] == WHOLE_DOCUMENT
     order = np.lexsort((records["line"], records["row"], shards, whole, records["low"], records["high"]))
     records, shards, whole = records[order], shards[order], whole[order]
-    same = (records["high"][1:] == records["high"][:-1]) & (records["low"][1:] == records["low"][:-1])
-    repeated = np.zeros(len(records), bool)
-    repeated[1:] = same & (whole[1:] == whole[:-1])
+    begins = hash_begins(records)
+    begins[1:] |= whole[1:] != whole[:-1]
+    starts = np.flatnonzero(begins)
+    counts = np.diff(starts, append=len(records))
+    earlier = np.arange(len(records)) - np.repeat(starts, counts)
+    too_many = np.repeat(counts, counts) > np.where(whole, 1, paragraphs.max_count)
+    repeated = too_many & (earlier >= np.where(whole, 1, paragraphs.keep))
     drops = np.empty(int(repeated.sum()), _drop_type())
     drops["shard"], drops["row"], drops["line"] = shards[repeated], records["row"][repeated], records["line"][repeated]
     return np.sort(drops, order=["shard", "row", "line"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,8 @@ from jprep.corpus.document import Document
 from jprep.engine.stage import Output, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
 
-HASHES, BAND_KEYS, LENGTHS = "hashes", "band-keys", "lengths"
-"""Folders of files: hashes of documents and lines; keys and lengths of documents, to find near-duplicates."""
+HASHES, BAND_KEYS, RANKS = "hashes", "band-keys", "lengths"
+"""Folders of files: hashes of documents and lines; keys and lengths or scores of documents, for near-duplicates."""
 WHOLE_DOCUMENT = -1
 """Line number of the hash of a whole document."""
 
@@ -94,23 +95,45 @@ class DocumentHashWriter(HashFileWriter):
         self._rows += 1
 
 
-class LengthWriter:
-    """Collects the lengths of the documents of one task, in characters, in the order of their rows."""
+class RankWriter:
+    """Collects what decides which document of a cluster stays, in the order of the rows of one task.
 
-    def __init__(self) -> None:
-        self._lengths: list[int] = []
+    Args:
+        score: the signal or the field of `meta` with the score of a document; "" for its length in characters.
+
+    Attributes:
+        without_score: number of documents that have no such number.
+    """
+
+    def __init__(self, score: str) -> None:
+        self._score = score
+        self._values: list[float] = []
+        self.without_score = 0
 
     def add(self, doc: Document) -> None:
         """Add a document."""
-        self._lengths.append(len(doc.text))
+        self._values.append(self._score_of(doc) if self._score else len(doc.text))
+
+    def _score_of(self, doc: Document) -> float:
+        try:
+            score = float(doc.signals.get(self._score, doc.meta.get(self._score, "nan")))
+        except ValueError:
+            score = math.nan
+        if math.isnan(score):
+            self.without_score += 1
+            return -math.inf
+        return score
 
     def commit(self, root: Path, path: str) -> Output | None:
-        """Write the lengths as 32-bit integers. Return None if there are none."""
+        """Write the lengths as 32-bit integers, or scores as 64-bit numbers. Return None if there are none."""
         import numpy as np
 
-        if not self._lengths:
-            return None
-        return write_records(root, path, np.array(self._lengths, "<u4"))
+        return write_records(root, path, np.array(self._values, rank_type(self._score))) if self._values else None
+
+
+def rank_type(score: str) -> str:
+    """Return the numpy type of the values of `RankWriter`."""
+    return "<f8" if score else "<u4"
 
 
 class HashBuckets:
@@ -153,6 +176,15 @@ def map_records(path: Path, kind: Any) -> Any:
     import numpy as np
 
     return np.memmap(path, kind, "r")
+
+
+def hash_begins(records: Any) -> Any:
+    """Return for each record, sorted by hash, whether it is the first one with its hash."""
+    import numpy as np
+
+    begins = np.ones(len(records), bool)
+    begins[1:] = (records["high"][1:] != records["high"][:-1]) | (records["low"][1:] != records["low"][:-1])
+    return begins
 
 
 def slice_between(records: Any, field: str, low: int, high: int) -> Any:

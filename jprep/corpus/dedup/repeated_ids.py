@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import HASHES, BucketStage, HashFileWriter
+from jprep.corpus.dedup.hashes import HASHES, BucketStage, HashFileWriter, hash_begins
 from jprep.corpus.document import Document
 from jprep.corpus.store import read_rows
 from jprep.engine.fingerprint import fingerprint
@@ -121,10 +121,8 @@ def _repeated(records: Any, parts: Any) -> Iterator[_BucketResult]:
 
     order = np.lexsort((records["row"], parts, records["low"], records["high"]))
     records, parts = records[order], parts[order]
-    differs = np.ones(len(records) + 1, bool)
-    differs[1:-1] = (records["high"][1:] != records["high"][:-1]) | (records["low"][1:] != records["low"][:-1])
-    starts = differs.nonzero()[0]
-    sizes, starts = np.diff(starts), starts[:-1]
+    starts = hash_begins(records).nonzero()[0]
+    sizes = np.diff(starts, append=len(records))
     starts, sizes = starts[sizes > 1], sizes[sizes > 1]
     sources = records["line"][starts]
     for source in np.unique(sources).tolist():

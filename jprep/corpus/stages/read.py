@@ -8,25 +8,32 @@ from functools import cached_property
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import xxhash
 
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
-from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
+from jprep.corpus.decontamination.findings import FINDINGS, Occurrence, write_occurrences
+from jprep.corpus.decontamination.test_sets import describe_test_sets
+from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, RANKS, DocumentHashWriter, RankWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
+from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
 from jprep.corpus.processing import DocumentProcessor, refuse_changed_files, take_tally
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
 from jprep.corpus.store import FORMAT
+from jprep.engine.output_kinds import STATE
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import ConfigError
 from jprep.io.hashing import ContentHash
 from jprep.io.inputs.content_check import expect_contents, forget_contents
 from jprep.io.inputs.paths import short_names
+
+if TYPE_CHECKING:
+    from jprep.corpus.decontamination.decontaminator import Decontaminator
 
 _GROUP_SHARDS = 1000
 _GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small inputs do not become many small shards
@@ -34,7 +41,8 @@ _GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small input
 
 def needs_dedup(config: CorpusConfig) -> bool:
     """Return whether a corpus is deduplicated, which needs all documents to be read first."""
-    return config.dedup.documents or config.dedup.lines or config.dedup.near is not None
+    dedup = config.dedup
+    return dedup.documents or dedup.lines or dedup.paragraphs is not None or dedup.near is not None
 
 
 def task_id_prefix(index: int, source: Source) -> str:
@@ -126,6 +134,7 @@ class ReadStage(Stage):
         inputs: the files of each source.
         folder: where to write, relative to the corpus: a path with a trailing slash, or "".
         corpus: name of the corpus.
+        test_files: the files of each test set.
 
     Attributes:
         metadata: metadata of the Parquet schema. It contains the fingerprint of all stages: set it before the stage
@@ -134,8 +143,16 @@ class ReadStage(Stage):
 
     name = "documents"
 
-    def __init__(self, config: CorpusConfig, inputs: list[list[InputFile]], folder: str, corpus: str) -> None:
+    def __init__(
+        self,
+        config: CorpusConfig,
+        inputs: list[list[InputFile]],
+        folder: str,
+        corpus: str,
+        test_files: list[list[InputFile]],
+    ) -> None:
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
+        self._test_files = test_files
         self.metadata: dict[str, str] = {}
         self._step_files: list[str] = []
 
@@ -147,27 +164,42 @@ class ReadStage(Stage):
         expect_contents(self._contents)
         return steps
 
+    @cached_property
+    def decontaminator(self) -> Decontaminator | None:
+        """What looks for the items of the test sets; None without test sets."""
+        if not self._config.decontaminate:
+            return None
+        from jprep.corpus.decontamination.decontaminator import Decontaminator
+
+        expect_contents(self._contents)
+        return Decontaminator(self._config.decontaminate, self._test_files)
+
     @property
     def _contents(self) -> dict[str, ContentHash]:
-        return contents_by_path(file for files in self._inputs for file in files)
+        return contents_by_path(file for files in (*self._inputs, *self._test_files) for file in files)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the steps: each process makes its own."""
-        return {name: value for name, value in self.__dict__.items() if name != "_steps"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_steps", "decontaminator")}
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
         steps, dedup = self._steps, self._config.dedup
-        return {
-            "format": FORMAT,
-            "about": {"name": self._corpus, "licences": licences(self._config)},
-            "sources": [self._source_fields(i, source) for i, source in enumerate(self._config.sources)],
-            "normalizers": [describe_step(step) for step in steps.normalizers],
-            "splitter": describe_step(steps.splitter),
-            "segmenter": describe_step(steps.segmenter),
-            "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()} | self._near_fields(),
-            "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
-        } | describe_signals(steps.signals)
+        return (
+            {
+                "format": FORMAT,
+                "about": {"name": self._corpus, "licences": licences(self._config)},
+                "sources": [self._source_fields(i, source) for i, source in enumerate(self._config.sources)],
+                "normalizers": [describe_step(step) for step in steps.normalizers],
+                "splitter": describe_step(steps.splitter),
+                "segmenter": describe_step(steps.segmenter),
+                "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()}
+                | self._dedup_fields(),
+                "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
+            }
+            | describe_signals(steps.signals)
+            | describe_test_sets(self._config.decontaminate, self._test_files)
+        )
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: inputs, steps and libraries."""
@@ -192,7 +224,10 @@ class ReadStage(Stage):
         return fields | ({"as_is": True} if source.as_is else {}) | shard_limit(source)
 
     def _line_min_chars(self) -> int:
-        return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
+        dedup = self._config.dedup
+        if dedup.paragraphs:
+            return dedup.paragraphs.min_chars
+        return max(1, dedup.line_min_chars) if dedup.lines else 0
 
     def total(self) -> int:
         """Return the size of all inputs in bytes; 0 if an input is a pipe or is read in part."""
@@ -221,14 +256,19 @@ class ReadStage(Stage):
         """Convert the shards of a task to a file of documents, one of rejects, and one of hashes."""
         index, group = task.payload
         steps = self._steps
-        reader, processor = steps.readers[index], steps.processor(index)
+        reader, processor, found = steps.readers[index], steps.processor(index), list[Occurrence]()
+        writers = self._hash_writers(index)
         with open_task_output(
-            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers(index)
+            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, writers
         ) as task_output:
             for shard in group:
-                for item in processor.process(reader.read(shard, self._config.sources[index].name)):
+                items = processor.process(reader.read(shard, self._config.sources[index].name))
+                for item in self._decontaminated(items, processor.tally, found):
                     task_output.add(item)
             self._refuse_changed(index, group)
+        if isinstance(ranks := writers.get(RANKS), RankWriter) and ranks.without_score:
+            task_output.counts["dedup.near.without_score"] = ranks.without_score
+        task_output.outputs += write_occurrences(root, f"{STATE}/{FINDINGS}/{task.id}", found)
         task_output.counts.update(processor.tally)
         if (source := self._config.sources[index]).shards:
             task_output.counts[f"source.{source.name}.bytes_read"] = task.weight
@@ -236,19 +276,28 @@ class ReadStage(Stage):
             task_output.counts.update(dict(take_tally(kind, step)))
         return task_output.result()
 
-    def _near_fields(self) -> dict[str, Any]:
-        near = self._config.dedup.near
-        return {} if near is None else {"near": msgspec.to_builtins(near) | describe_signatures()}
+    def _decontaminated(
+        self, items: Iterator[Document | Reject], tally: Tally, found: list[Occurrence]
+    ) -> Iterator[Document | Reject]:
+        return self.decontaminator.apply(items, tally, found) if self.decontaminator else items
+
+    def _dedup_fields(self) -> dict[str, Any]:
+        near, frequent = self._config.dedup.near, self._config.dedup.paragraphs
+        paragraphs = {"paragraphs": msgspec.to_builtins(frequent)} if frequent else {}
+        if near is None:
+            return paragraphs
+        options = {key: value for key, value in msgspec.to_builtins(near).items() if key != "score" or value}
+        return paragraphs | {"near": options | describe_signatures()}
 
     def _hash_writers(self, source: int) -> dict[str, HashWriter]:
         """Return what collects the hashes of one task of a source, by the name of the folder for their file."""
         dedup, writers = self._config.dedup, dict[str, HashWriter]()
-        if dedup.documents or dedup.lines:
+        if dedup.documents or self._line_min_chars():
             line_min_chars = 0 if self._config.sources[source].as_is else self._line_min_chars()
             writers[HASHES] = DocumentHashWriter(dedup.documents, line_min_chars)
         if dedup.near:
             writers[BAND_KEYS] = BandKeyWriter(dedup.near)
-            writers |= {LENGTHS: LengthWriter()} if dedup.near.keep == "longest" else {}
+            writers |= {} if dedup.near.keep == "first" else {RANKS: RankWriter(dedup.near.score)}
         return writers
 
     def _refuse_changed(self, source: int, group: list[Shard]) -> None:
@@ -260,8 +309,10 @@ class ReadStage(Stage):
 
     def close(self) -> None:
         """Close the steps of this process."""
-        if steps := self.__dict__.pop("_steps", None):
+        decontaminator, steps = (self.__dict__.pop(name, None) for name in ("decontaminator", "_steps"))
+        if steps:
             steps.close()
+        if steps or decontaminator:
             forget_contents(self._contents)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from jprep.corpus.dedup.hashes import DocumentHashWriter, LengthWriter
+from jprep.corpus.dedup.hashes import DocumentHashWriter, RankWriter
 from jprep.corpus.dedup.near.signatures import BandKeyWriter
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally, count_paragraphs
 from jprep.corpus.processing import segment_documents
@@ -15,7 +15,7 @@ from jprep.corpus.step import Segmenter
 from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, RowWriter, row_writer
 from jprep.engine.stage import Output, Result
 
-HashWriter = DocumentHashWriter | BandKeyWriter | LengthWriter
+HashWriter = DocumentHashWriter | BandKeyWriter | RankWriter
 
 _BATCH = 500_000  # characters segmented and written at a time
 

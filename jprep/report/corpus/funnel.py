@@ -81,9 +81,10 @@ def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
     readers = [f"reader.{source['reader']['name']}" for source in sources]
     longest_first = sorted(sources, key=lambda source: -len(source["filters"]))
     filters = [f"filter.{filter_label(step)}" for source in longest_first for step in source["filters"]]
+    tests = [f"decontaminate.{each['name']}" for each in read.get("decontaminate", {}).get("test_sets", [])]
     dedup = read.get("dedup", {})
     kinds = [("documents", dedup.get("documents")), ("near", dedup.get("near")), ("lines", dedup.get("line_min_chars"))]
-    known = [*readers, "normalizer", *filters, *(f"dedup.{kind}" for kind, used in kinds if used)]
+    known = [*readers, "normalizer", *filters, *tests, *(f"dedup.{kind}" for kind, used in kinds if used)]
     return list(dict.fromkeys([*known, *dropped]))
 
 

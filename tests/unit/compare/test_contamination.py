@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jprep.compare.contamination.folding import BREAK, SEPARATOR, fold
-from jprep.compare.contamination.ngrams import GRAM, gram_hashes, span_hash
-from jprep.compare.contamination.overlap import OverlapFinder
+from jprep.compare.data.overlap import OverlapFinder
 from jprep.corpus.api import Corpus
+from jprep.corpus.decontamination.folding import BREAK, SEPARATOR, fold
+from jprep.corpus.decontamination.ngrams import GRAM, gram_hashes, span_hash
 from jprep.errors import DamagedError
 
 KANJI = [chr(code) for code in range(0x4E00, 0x4E00 + 3000)]

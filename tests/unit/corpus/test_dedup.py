@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +18,7 @@ from jprep.corpus.dedup import exact
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, DocumentHashWriter
 from jprep.corpus.document import Document
+from jprep.errors import ConfigError
 
 Texts = list[list[str]]
 """Documents by source, one paragraph per line."""
@@ -45,7 +49,7 @@ def naive(texts: Texts, min_chars: int) -> tuple[list[tuple[str, str]], list[tup
     return kept, rejects, dropped
 
 
-def built(folder: Path, texts: Texts, min_chars: int = 3, shards: int = 1, **dedup: bool) -> Corpus:
+def built(folder: Path, texts: Texts, min_chars: int = 3, shards: int = 1, **dedup: Any) -> Corpus:
     """Build a corpus of these texts, with several shards per source."""
     folder.mkdir(exist_ok=True)
     sources = []
@@ -180,3 +184,55 @@ def test_any_shard_size_gives_the_same_rows(group: int, tmp_path: Path, monkeypa
 def test_shards_without_hashes(texts: Texts, tmp_path: Path) -> None:
     corpus = built(tmp_path / "a", texts, min_chars=20, documents=False)
     assert len(corpus) == len(texts)
+
+
+def frequent(texts: Texts, least: int, most: int, keep: int) -> tuple[list[tuple[str, str]], int]:
+    """Kept documents as (id, text), and the lines dropped: those that occur too often, but for the first ones."""
+    counts = Counter(line for docs in texts for text in docs for line in text.split("\n"))
+    seen = Counter[str]()
+    kept, dropped = [], 0
+    for source, docs in enumerate(texts):
+        for number, text in enumerate(docs):
+            stay = list[str]()
+            for line in text.split("\n"):
+                seen[line] += 1
+                if len(line) < least or counts[line] <= most or seen[line] <= keep:
+                    stay.append(line)
+            dropped += text.count("\n") + 1 - len(stay)
+            if stay:
+                kept.append((f"s{source}:{number}", "\n".join(stay)))
+    return kept, dropped
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(documents, min_size=1, max_size=6), min_size=1, max_size=2), st.integers(1, 4), st.data())
+def test_paragraphs_that_occur_too_often_are_dropped(texts: Texts, most: int, data: st.DataObject) -> None:
+    keep = data.draw(st.integers(0, most))
+    paragraphs = {"min_chars": 2, "max_count": most, "keep": keep}
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = built(Path(folder), texts, shards=2, documents=False, lines=False, paragraphs=paragraphs)
+        kept, dropped = frequent(texts, 2, most, keep)
+        assert rows(corpus) == kept
+        assert corpus.manifest.counts.get("dedup.lines.lines_dropped", 0) == dropped
+
+
+def test_paragraphs_by_default_are_those_of_lines(tmp_path: Path) -> None:
+    texts = [["はにほ\nいろはにほ", "はにほ\nへとちり"], ["へとちり\nぬる", "はにほ"]]
+    old = built(tmp_path / "old", texts)
+    new = built(tmp_path / "new", texts, lines=False, paragraphs={"min_chars": 3})
+    assert (rows(old), rejected(old)) == (rows(new), rejected(new))
+    assert "paragraphs" not in old.manifest.made_from["documents"]["dedup"]
+    assert old.manifest.fingerprint != new.manifest.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"lines": True, "paragraphs": {}}, "both drop paragraphs"),
+        ({"lines": False, "paragraphs": {"keep": 3, "max_count": 2}}, "more than `max_count`"),
+        ({"lines": False, "paragraphs": {"max_count": 0}}, ">= 1"),
+    ],
+)
+def test_keys_of_paragraphs_are_checked(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        built(tmp_path, [["あ"]], **keys)

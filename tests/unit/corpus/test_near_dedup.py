@@ -19,7 +19,7 @@ from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.near import clusters
 from jprep.corpus.dedup.near.ngrams import comparable, ngram_hashes
 from jprep.corpus.dedup.near.signatures import band_keys, signatures
-from jprep.errors import MachineError
+from jprep.errors import ConfigError, MachineError
 
 LETTERS = list(
     "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわん日本語文字列東西南北山川海"
@@ -114,6 +114,48 @@ def test_documents_without_ngrams_are_compared_exactly(tmp_path: Path) -> None:
 def test_the_longest_document_stays(tmp_path: Path) -> None:
     documents = [text(1), text(1) + "。", text(2), text(1) + "追加の語です"]
     assert [doc.id for doc in build(tmp_path / "a", documents, keep="longest")] == ["s:2", "s:3"]
+
+
+def scored(folder: Path, scores: Sequence[str | None], **changes: Any) -> Corpus:
+    """Build a corpus of near-duplicates with scores in `meta`."""
+    folder.mkdir()
+    paths = []
+    for number, score in enumerate(scores):
+        paths.append(str(folder / f"{number}.jsonl"))
+        row = {"id": str(number), "text": edited(text(1), number, 2)} | ({} if score is None else {"score": score})
+        Path(paths[-1]).write_bytes(msgspec.json.encode(row) + b"\n")
+    source = {"name": "s", "paths": paths, "reader": {"use": "jsonl", "id": "id", "meta": ["score"]}}
+    near = {"keep": "best", "score": "score"} | changes.pop("near", {})
+    steps = {"normalizers": [], "splitter": "none", "segmenter": "none", "dedup": {"near": near}, **changes}
+    recipe = decode_recipe({"name": "near", "corpus": {"sources": [source], **steps}})
+    return Corpus.build(recipe, folder / "corpus")
+
+
+def test_the_document_with_the_best_score_stays(tmp_path: Path) -> None:
+    corpus = scored(tmp_path / "a", ["-1.5", "0.25", None, "0.75", "0.75", "many", "nan"])
+    assert [doc.id for doc in corpus] == ["s:3"]
+    assert corpus.manifest.counts["dedup.near.without_score"] == 3
+    assert [doc.id for doc in scored(tmp_path / "b", [None, "-2", None])] == ["s:1"]
+    assert [doc.id for doc in scored(tmp_path / "c", [None, None])] == ["s:0"]
+
+
+def test_a_signal_can_be_the_score(tmp_path: Path) -> None:
+    signals: dict[str, Any] = {"signals": ["characters"], "near": {"score": "hiragana_share"}}
+    corpus = scored(tmp_path / "a", [None] * 5, **signals)
+    shares = [sum("ぁ" <= c <= "ゖ" for c in edited(text(1), n, 2)) / len(edited(text(1), n, 2)) for n in range(5)]
+    assert [doc.id for doc in corpus] == [f"s:{int(np.argmax(shares))}"]
+
+
+@pytest.mark.parametrize("near", [{"keep": "best", "score": ""}, {"keep": "first", "score": "score"}])
+def test_best_and_score_need_each_other(tmp_path: Path, near: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="need each other"):
+        scored(tmp_path / "a", ["1"], near=near)
+
+
+def test_the_score_is_part_of_the_fingerprint_only_if_it_is_used(tmp_path: Path) -> None:
+    plain, best = build(tmp_path / "a", [text(1)]), scored(tmp_path / "b", ["1"])
+    assert "score" not in plain.manifest.made_from["documents"]["dedup"]["near"]
+    assert best.manifest.made_from["documents"]["dedup"]["near"]["score"] == "score"
 
 
 def test_documents_can_be_marked_only(tmp_path: Path) -> None:

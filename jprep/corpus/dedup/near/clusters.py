@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.config import NearConfig
-from jprep.corpus.dedup.hashes import map_records, slice_between, write_records
+from jprep.corpus.dedup.hashes import map_records, rank_type, slice_between, write_records
 from jprep.corpus.dedup.near.pairs import pair_type
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Result, Stage, Task
@@ -45,7 +45,7 @@ class NearClusters(Stage):
     Args:
         pairs: outputs of `NearPairs`, which the caller verifies.
         rows: number of documents of each shard.
-        lengths: files with the lengths of the documents of each shard, if the longest one stays, else empty.
+        ranks: files with the lengths or scores of the documents of each shard; empty if the first one stays.
         config: how documents are compared and which one stays.
         folder: where to write, relative to the corpus, with a trailing slash.
     """
@@ -53,14 +53,14 @@ class NearClusters(Stage):
     name = "near-clusters"
 
     def __init__(
-        self, pairs: Sequence[Output], rows: Sequence[int], lengths: Sequence[Output], config: NearConfig, folder: str
+        self, pairs: Sequence[Output], rows: Sequence[int], ranks: Sequence[Output], config: NearConfig, folder: str
     ) -> None:
-        self._pairs, self._rows, self._lengths = list(pairs), list(rows), list(lengths)
+        self._pairs, self._rows, self._ranks = list(pairs), list(rows), list(ranks)
         self._config, self._folder = config, folder
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: the pairs, the documents, and which one stays."""
-        files = [file.sha256 for file in (*self._pairs, *self._lengths)]
+        files = [file.sha256 for file in (*self._pairs, *self._ranks)]
         return {"files": fingerprint({"sha256": files}), "rows": self._rows, "keep": self._config.keep}
 
     def total(self) -> int:
@@ -107,13 +107,14 @@ class NearClusters(Stage):
         return members
 
     def _kept(self, numbers: Any, clusters: Any, root: Path) -> Any:
-        """Return whether each clustered document stays: the first of its cluster, or the first of the longest."""
+        """Return whether each clustered document stays: the first of its cluster, or of its longest or best."""
         import numpy as np
 
         if self._config.keep == "first" or not len(numbers):
             return numbers == clusters
-        lengths = np.concatenate([np.fromfile(root / file.path, "<u4") for file in self._lengths])[numbers]
-        order = np.lexsort((numbers, -lengths.astype(np.int64), clusters))
+        kind = rank_type(self._config.score)
+        ranks = np.concatenate([np.fromfile(root / file.path, kind) for file in self._ranks])[numbers]
+        order = np.lexsort((numbers, -ranks.astype("<f8"), clusters))
         best = np.ones(len(order), bool)
         best[1:] = clusters[order][1:] != clusters[order][:-1]
         kept = np.zeros(len(order), bool)

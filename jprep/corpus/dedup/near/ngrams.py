@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-_TABLE_SIZE = 1 << 16
+from jprep.corpus.code_points import CodePointTable, code_points
+
+_MAPPED = 1 << 16
 _DROPPED = "PZCS"  # general categories: punctuation, separators, control characters, symbols
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _MIX = 0xBF58476D1CE4E5B9
@@ -16,24 +18,22 @@ _MIX = 0xBF58476D1CE4E5B9
 def comparable(text: str) -> Any:
     """Return the code points of a text, as uint32: NFKC and lower case, without spaces, punctuation and symbols.
 
-    Characters are mapped one by one. One whose NFKC form has several characters stays.
+    Characters are mapped one by one. One whose NFKC form has several characters stays, as do those beyond U+FFFF.
     """
-    import numpy as np
-
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    codes = np.where(codes < _TABLE_SIZE, _table()[np.minimum(codes, _TABLE_SIZE - 1)], codes)
+    codes = _table().of(code_points(text))
     return codes[codes != 0]
 
 
 @cache
-def _table() -> Any:
-    """Return what each code below `_TABLE_SIZE` becomes; 0 if it is dropped."""
+def _table() -> CodePointTable:
     import numpy as np
 
-    return np.array([_comparable_code(chr(code)) for code in range(_TABLE_SIZE)], "<u4")
+    return CodePointTable(lambda characters: np.array(list(map(_comparable_code, characters)), "<u4"))
 
 
 def _comparable_code(character: str) -> int:
+    if ord(character) >= _MAPPED:
+        return ord(character)
     form = unicodedata.normalize("NFKC", character).lower()
     if len(form) == 1:
         character = form

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jprep.corpus.dedup.hashes import BucketStage, write_records
+from jprep.corpus.dedup.hashes import BucketStage, hash_begins, write_records
 from jprep.engine.stage import Output, Result, Task
 
 PAIRS = "pairs"
@@ -51,8 +51,7 @@ def _pairs(records: Any, shards: Any) -> Any:
 
     order = np.lexsort((records["row"], shards, records["low"], records["high"]))
     records, shards = records[order], shards[order]
-    first = np.ones(len(records), bool)
-    first[1:] = (records["high"][1:] != records["high"][:-1]) | (records["low"][1:] != records["low"][:-1])
+    first = hash_begins(records)
     leader = np.maximum.accumulate(np.where(first, np.arange(len(records)), 0))
     pairs = np.empty(int((~first).sum()), pair_type())
     pairs["shard"], pairs["row"] = shards[leader][~first], records["row"][leader][~first]

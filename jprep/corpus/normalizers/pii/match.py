@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from jprep.corpus.code_points import CodePointTable, code_points
 
 
 class Match(NamedTuple):
@@ -30,24 +32,17 @@ _LONG_VOWEL = re.compile(r"ー(?<=[0-9]ー)(?=[0-9])")
 
 def simplified(text: str) -> str:
     """Return a text of the same length with ASCII digits, letters, brackets, hyphens and spaces."""
-    import numpy as np
-
-    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
-    result: str = _table().take(units).tobytes().decode("utf-16-le", "surrogatepass")
-    if len(result) != len(text):  # two lone surrogates side by side became one character
-        result = text.translate(_REPLACED)
+    result: str = _table().of(code_points(text)).tobytes().decode("utf-32-le", "surrogatepass")
     return _LONG_VOWEL.sub("-", result) if "ー" in result else result
 
 
 @cache
-def _table() -> Any:
-    """Return the simplified form of each unit of UTF-16; all replaced characters have one unit."""
+def _table() -> CodePointTable:
     import numpy as np
 
-    table = np.arange(1 << 16, dtype="<u2")
-    for code, simple in _REPLACED.items():
-        table[code] = simple
-    return table
+    return CodePointTable(
+        lambda characters: np.array([_REPLACED.get(ord(each), ord(each)) for each in characters], "<u4")
+    )
 
 
 def digits(text: str) -> str:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jprep.compare.contamination.folding import BREAK, SEPARATOR, fold
-from jprep.compare.contamination.item_index import ItemIndex
 from jprep.corpus.api import Corpus
+from jprep.corpus.decontamination.folding import BREAK, SEPARATOR, fold
+from jprep.corpus.decontamination.item_index import ItemIndex
 from jprep.corpus.shard_reader import read_batches, shard_of
 from jprep.engine.stage import Output
 

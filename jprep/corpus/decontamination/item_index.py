@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from jprep.compare.contamination.ngrams import (
+from jprep.corpus.decontamination.ngrams import (
     ANCHOR,
     GRAM,
     HashSet,
@@ -28,22 +28,24 @@ class ItemIndex:
 
     Args:
         items: the folded parts of each item, no two items equal.
+        gram: characters of an n-gram, `GRAM` or `ANCHOR`; of `ANCHOR` for parts that are shorter than `SHORT`, too.
 
     Attributes:
         compared: characters of each item that are in an n-gram, (items).
         is_short: whether all parts of an item are shorter than `SHORT`, (items).
     """
 
-    def __init__(self, items: Sequence[Sequence[UInt64Array]]) -> None:
+    def __init__(self, items: Sequence[Sequence[UInt64Array]], gram: int = GRAM) -> None:
+        self._gram = gram
         self.compared: Integers = np.zeros(len(items), np.int64)
         self.is_short = np.array([max(map(len, parts), default=0) < SHORT for parts in items], np.bool_)
-        self._hashes, self._items, self._starts, self._lengths = _grams(items)
+        self._hashes, self._items, self._starts, self._lengths = _grams(items, gram)
         self._drop_common()
         order = np.lexsort((self._starts, self._items))
         numbers, counts = covered(self._items[order], self._starts[order], self._lengths[order])
         self.compared[numbers] = counts
-        self._long = HashSet(self._hashes[self._lengths == GRAM])
-        anchors, self._short = _short_parts(items)
+        self._long = HashSet(self._hashes[self._lengths == gram])
+        anchors, self._short = _short_parts(items if gram == GRAM else [])
         self._anchors = HashSet(anchors)
 
     def _drop_common(self) -> None:
@@ -55,6 +57,7 @@ class ItemIndex:
     def find(self, characters: UInt64Array) -> tuple[Integers, UInt64Array]:
         """Return the places of all n-grams of the items in folded text, and their hashes."""
         anchors, grams = gram_hashes(characters)
+        grams = grams if self._gram == GRAM else anchors
         places, ranks = self._long.find(grams)
         found = [(places, self._long.sorted[ranks]), *self._find_short(characters, anchors)]
         return np.concatenate([each for each, _ in found]), np.concatenate([each for _, each in found])
@@ -67,6 +70,14 @@ class ItemIndex:
             equal, _ = known.find(hashes)
             yield starts[equal], hashes[equal]
 
+    def occurrences(self, hashes: UInt64Array) -> tuple[Integers, Integers, Integers, Integers]:
+        """Return where in the items n-grams are: index of the hash, item, first character and length."""
+        first = np.searchsorted(self._hashes, hashes, "left")
+        count = np.searchsorted(self._hashes, hashes, "right") - first
+        rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
+        indexes = np.repeat(np.arange(len(hashes)), count)
+        return indexes, self._items[rows], self._starts[rows], self._lengths[rows]
+
     def cover(self, texts: Integers, hashes: UInt64Array) -> tuple[Integers, Integers, Integers]:
         """Return how much of the items n-grams cover, for each text and item with any.
 
@@ -77,13 +88,10 @@ class ItemIndex:
         Returns:
             Texts, items, and characters of the item that are covered.
         """
-        first = np.searchsorted(self._hashes, hashes, "left")
-        count = np.searchsorted(self._hashes, hashes, "right") - first
-        rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
-        keys = np.repeat(texts, count) * len(self.compared) + self._items[rows]
-        order = np.lexsort((self._starts[rows], keys))
-        rows = rows[order]
-        found, characters = covered(keys[order], self._starts[rows], self._lengths[rows])
+        indexes, items, starts, lengths = self.occurrences(hashes)
+        keys = texts[indexes] * len(self.compared) + items
+        order = np.lexsort((starts, keys))
+        found, characters = covered(keys[order], starts[order], lengths[order])
         return *np.divmod(found, max(1, len(self.compared))), characters
 
 
@@ -104,9 +112,9 @@ def covered(keys: Integers, starts: Integers, lengths: Integers) -> tuple[Intege
     return keys[first], np.add.reduceat(own, first)
 
 
-def _grams(items: Sequence[Sequence[UInt64Array]]) -> tuple[UInt64Array, Integers, Integers, Integers]:
+def _grams(items: Sequence[Sequence[UInt64Array]], gram: int) -> tuple[UInt64Array, Integers, Integers, Integers]:
     """Return the hash, item, first character and length of each n-gram, sorted by hash."""
-    found = [part for number, parts in enumerate(items) for part in _item_grams(number, parts)]
+    found = [part for number, parts in enumerate(items) for part in _item_grams(number, parts, gram)]
     hashes = np.concatenate([np.empty(0, np.uint64), *(each for each, *_ in found)])
     order = np.argsort(hashes, kind="stable")
     sizes = [len(each) for each, *_ in found]
@@ -115,11 +123,11 @@ def _grams(items: Sequence[Sequence[UInt64Array]]) -> tuple[UInt64Array, Integer
     return hashes[order], numbers, starts, lengths
 
 
-def _item_grams(number: int, parts: Sequence[UInt64Array]) -> Iterator[tuple[UInt64Array, int, int, int]]:
-    start = 0
+def _item_grams(number: int, parts: Sequence[UInt64Array], gram: int) -> Iterator[tuple[UInt64Array, int, int, int]]:
+    start, least = 0, SHORT if gram == GRAM else ANCHOR
     for part in parts:
-        if len(part) >= SHORT:
-            yield gram_hashes(part)[1], number, start, GRAM
+        if len(part) >= least:
+            yield gram_hashes(part)[gram == GRAM], number, start, gram
         elif len(part) >= ANCHOR:
             yield np.array([span_hash(part)], np.uint64), number, start, len(part)
         start += len(part)

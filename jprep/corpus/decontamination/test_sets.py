@@ -1,0 +1,121 @@
+"""Read the items of test sets with the corpus readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jprep.corpus.config import DecontaminateConfig, make_step, step_name
+from jprep.corpus.document import Document
+from jprep.corpus.input_files import InputFile, refuse_changed
+from jprep.corpus.step import Reader, describe_step
+from jprep.errors import ConfigError, InputError
+from jprep.io.inputs.paths import short_names
+
+VERSION = 1
+"""Raise it when other documents are found."""
+
+_READERS = ("jsonl", "parquet", "tsv", "csv")
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_MOST = 100_000_000  # characters of all test sets: the index has about 65 bytes for each
+
+
+class Item(NamedTuple):
+    """An item of a test set.
+
+    Attributes:
+        id: the test set, and the item's identifier or its file and position.
+        parts: the texts that are looked for.
+        has_text: whether its first field has text; if not, the item is not looked for.
+    """
+
+    id: str
+    parts: tuple[str, ...]
+    has_text: bool = True
+
+
+def describe_test_sets(
+    sets: Sequence[DecontaminateConfig], files: Sequence[Sequence[InputFile]]
+) -> dict[str, dict[str, Any]]:
+    """Return the fingerprint fields of decontamination; none if there is no test set.
+
+    Raises:
+        ConfigError: a file has an unknown form, or is a pipe.
+    """
+    if not sets:
+        return {}
+    described = [
+        {"name": each.name, "action": each.action, "reader": [describe_step(_reader(each, file)) for file in own]}
+        | {"files": [file.public() for file in own]}
+        for each, own in zip(sets, files, strict=True)
+    ]
+    return {"decontaminate": {"version": VERSION, "test_sets": described}}
+
+
+def read_items(config: DecontaminateConfig, files: Sequence[InputFile]) -> list[Item]:
+    """Read the items of a test set.
+
+    Raises:
+        ConfigError: a field does not exist.
+        InputError: a file is malformed, or larger than what is searched for.
+    """
+    names = short_names([file.path for file in files])
+    items, size = list[Item](), 0
+    for file in files:
+        for item in _items(config, file, names[file.path]):
+            items.append(item)
+            size += sum(map(len, item.parts))
+            if size > _MOST:
+                fix = "name fewer fields, or build from fewer test sets"
+                raise InputError(f"a test set has more than {_MOST:,} characters", where=file.path, fix=fix)
+        refuse_changed(file)
+    return items
+
+
+def _items(config: DecontaminateConfig, file: InputFile, name: str) -> Iterator[Item]:
+    reader = _reader(config, file)
+    try:
+        for shard in reader.shards(file.path):
+            shard = msgspec.structs.replace(shard, hints=shard.hints | {"name": name})
+            for item in reader.read(shard, config.name):
+                if isinstance(item, Document):
+                    yield Item(item.id, tuple(_parts([item.text, *item.meta.values()])))
+                else:
+                    yield Item(item.id, (), has_text=False)
+    finally:
+        reader.close()
+
+
+def _parts(values: Sequence[str]) -> Iterator[str]:
+    """Yield texts; a list of texts, which readers give as JSON, one by one."""
+    for value in values:
+        try:
+            yield from msgspec.json.decode(value, type=list[str]) if value.startswith("[") else [value]
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            yield value
+
+
+def _reader(config: DecontaminateConfig, file: InputFile) -> Reader:
+    if file.is_pipe:
+        fix = "write the test set to a file: it is hashed before it is read"
+        raise ConfigError("a test set cannot be a pipe", where=f"corpus.decontaminate {config.name!r}", fix=fix)
+    ref = config.reader or _by_name(file)
+    options = {} if isinstance(ref, str) else ref
+    first, *others = config.fields
+    fields = {"use": step_name(ref), "text": first, "meta": others, "id": config.id}
+    reader: Reader = make_step("reader", options | fields)
+    return reader
+
+
+def _by_name(file: InputFile) -> str:
+    name = file.name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    kind = name.rpartition(".")[2]
+    if kind not in _READERS:
+        known = ", ".join(f".{each}" for each in _READERS)
+        fix = f'name the reader, e.g. reader = "jsonl" (known by their suffix: {known})'
+        raise ConfigError("unknown kind of test set", where=file.path, fix=fix)
+    return kind
