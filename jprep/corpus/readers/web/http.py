@@ -17,6 +17,7 @@ _STATUS_OK = 200
 _LOOKS_HTML = re.compile(rb"\s*+<(?:!doctype\s+html|html|head|body|\?xml|!--)", re.IGNORECASE)
 _TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
+_CONTROL = re.compile("[\x00-\x1f\x7f]+")
 _CHUNK = 1 << 20
 
 
@@ -146,4 +147,4 @@ def _parse_http(record: Any, decode: str) -> bool:
 
 
 def _clean(value: str | None) -> str:
-    return (value or "").strip()
+    return _CONTROL.sub("", value or "").strip()

@@ -32,6 +32,7 @@ _RAW_ENDS = {
 _CONTROL_REFERENCE = re.compile(
     r"&#(?:0*+(?:[0-8]|1[124-9]|2\d|3[01])(?!\d)|x0*+(?:[0-8bcef]|1[0-9a-f])(?![0-9a-f]));?", re.IGNORECASE
 )
+_ADDRESS = re.compile(r"https?://[^\s\x00-\x1f\x7f]{1,2000}", re.IGNORECASE)
 _RUBY = ("rt", "rp", "rtc")
 
 
@@ -165,5 +166,7 @@ def _stripped(line: str) -> str:
 
 
 def _address(tree: Any, selector: str) -> str:
+    """Return the first link's address, if it is a complete one of the web."""
     found = tree.document.query_selector(selector)
-    return str(found.getattr("href") or "").strip() if found is not None else ""
+    address = str(found.getattr("href") or "").strip() if found is not None else ""
+    return address if _ADDRESS.fullmatch(address) else ""

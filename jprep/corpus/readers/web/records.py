@@ -28,11 +28,12 @@ _CHAIN = 1 << 17
 
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00-\x1f].{4}[\x00\x02\x04][\x00-\x0d\xff]", re.DOTALL)
 _VERSION = re.compile(rb"WARC/\d\.\d\r?\n")
-_NEXT = re.compile(rb"(?<=\n)WARC/\d\.\d\r?\n[A-Za-z]")
+_NEXT = re.compile(rb"WARC/\d\.\d\r?\n[A-Z][\w-]{1,40}:", re.IGNORECASE)
 _HEADER = re.compile(rb"WARC/\d\.\d\r?\n(?:[^\r\n]++\r?\n)*+\r?\n")
 _LENGTH = re.compile(rb"\nContent-Length[ \t]*+:[ \t]*+(\d{1,15})[ \t]*+\r?\n", re.IGNORECASE)
-_BEHIND = re.compile(rb"[\r\n]*+(?:WARC/\d|\Z)")
+_BEHIND = re.compile(rb"\r\n\r\n|[\r\n]*+(?:WARC/\d|\Z)")
 _AFTER = 32
+_BEGIN = 1024  # compressed bytes that hold the first line of a record
 
 
 class RawRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -143,7 +144,7 @@ def read_records(window: Window, limits: Limits) -> Iterator[RawRecord]:
 
 
 def _ends(window: Window, end: int) -> bool:
-    """Return whether a record ends at `end`: line breaks and another record follow, or nothing."""
+    """Return whether a record ends at `end`: two line breaks follow, or another record, or nothing."""
     after = window.peek(end, _AFTER)
     return window.holds(end) and _BEHIND.match(after) is not None
 
@@ -156,8 +157,8 @@ def _faulty(start: int, head: bytes, length: int, limits: Limits) -> RawRecord:
 
 
 def _content_length(header: re.Match[bytes] | None) -> int:
-    """Return the length that a WARC header declares, or -1."""
-    found = _LENGTH.search(header[0]) if header else None
+    """Return the length that a WARC header declares, or -1 if there is none, or another record begins in the header."""
+    found = _LENGTH.search(header[0]) if header and not _NEXT.search(header[0], 1) else None
     return int(found[1]) if found else -1
 
 
@@ -215,7 +216,7 @@ def _skip_to_member(window: Window) -> bool:
     """Advance to what decompresses to the beginning of a record, at the window's start or after it."""
     while window.skip_to(_MEMBER):
         try:
-            begin = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(window.peek(0, _BLOCK), _AFTER)
+            begin = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(window.peek(0, _BEGIN), _AFTER)
         except zlib.error:
             begin = b""
         if _VERSION.match(begin):

@@ -32,10 +32,7 @@ class Window:
 
     def peek(self, at: int, size: int) -> bytes:
         """Return up to `size` bytes from `start + at` on; fewer only at the end of the stream."""
-        while len(self._data) < at + size and not self._ended:
-            block = self._stream.read1(_BLOCK)
-            self._data += block
-            self._ended = not block
+        self._fill(at + size)
         with memoryview(self._data) as view:
             return bytes(view[at : at + size])
 
@@ -55,11 +52,19 @@ class Window:
         Returns:
             False if there is none; the window is then at the end of the stream.
         """
-        while self.peek(0, _BLOCK):
+        while self._fill(_BLOCK):
             if match := pattern.search(self._data):
                 at = match.start()
                 del match  # its hold on the data would forbid deleting from them
                 self.skip(at)
                 return True
-            self.skip(len(self._data) if self._ended else max(1, len(self._data) - _OVERLAP))
+            self.skip(len(self._data) if self._ended else len(self._data) - _OVERLAP)
         return False
+
+    def _fill(self, size: int) -> int:
+        """Have that many bytes in memory, or all that are left; return their number."""
+        while len(self._data) < size and not self._ended:
+            block = self._stream.read1(_BLOCK)
+            self._data += block
+            self._ended = not block
+        return len(self._data)
