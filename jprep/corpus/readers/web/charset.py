@@ -65,12 +65,12 @@ def decode_page(data: bytes, header: str = "") -> Decoded | None:
     Returns:
         None if more than one character in a thousand would be replaced.
     """
-    tried = list(_candidates(data, header))
-    for name in tried:
+    tried = []
+    for name in _candidates(data, header):
         try:
             return Decoded(data.decode(name), name)
         except UnicodeDecodeError:
-            continue
+            tried.append(name)
     name = (tried or [guess_encoding(data) or "utf-8"])[0]
     text = data.decode(name, "replace")
     replaced = text.count("\ufffd")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
@@ -22,8 +23,8 @@ _NAMES = "b|big|code|em|font|i|s|small|strike|strong|tt|u"
 _FORMAT = re.compile(rf"<(?:{_NAMES})(?=[\s/>])[^>]*>", re.IGNORECASE)
 _FORMAT_END = re.compile(rf"</(?:{_NAMES})(?=[\s/>])", re.IGNORECASE)
 
-_WIDE = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff01-\uff9f"
-_BREAK = re.compile(rf"(?<=[{_WIDE}])\s++(?=[{_WIDE}])")
+_WIDE = re.compile("[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff01-\uff9f]")
+_BREAK = re.compile(r"\n\s*+")
 _RAW = re.compile(r"<(pre|textarea|script|style|listing|xmp|plaintext)(?=[\s/>])", re.IGNORECASE)
 _RAW_ENDS = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
@@ -93,7 +94,7 @@ def extract_page(html: str, extractor: str = "resiliparse") -> Page:
         return Page(fault="too_deep")
     html, joined = join_lines(html)
     tree = import_web("resiliparse.parse.html").HTMLTree.parse(html)
-    if tree.document is None or tree.document.query_selector(_DEEPER) is not None:
+    if html.count("<") > MAX_DEPTH and tree.document.query_selector(_DEEPER) is not None:
         return Page(fault="too_deep")
     text = _EXTRACTORS[extractor](html, tree)
     return Page(
@@ -101,7 +102,7 @@ def extract_page(html: str, extractor: str = "resiliparse") -> Page:
         title=" ".join((tree.title or "").split()),
         url=_address(tree, 'link[rel~="canonical"]'),
         licence=_address(tree, '[rel~="license"]'),
-        ruby=len(tree.document.query_selector_all("rt")),
+        ruby=len(tree.document.query_selector_all("rt")) if "<rt" in html or "<RT" in html else 0,
         joined=joined,
     )
 
@@ -111,31 +112,33 @@ def join_lines(html: str) -> tuple[str, int]:
 
     A browser shows the line break in 「長い道を歩いて\\nいた人」 as nothing; extractors make a space of it.
     """
-    parts, joined = list[str](), 0
+    parts, joined, at = list[str](), 0, 0
+    for begin, end in _running_text(html):
+        for found in _BREAK.finditer(html, begin, end):
+            left, right = found.span()
+            while left > begin and html[left - 1] in " \t\r\f":
+                left -= 1
+            if begin < left and right < end and _WIDE.match(html, left - 1) and _WIDE.match(html, right):
+                parts.append(html[at:left])
+                at, joined = right, joined + 1
+    parts.append(html[at:])
+    return "".join(parts), joined
 
-    def join(found: re.Match[str]) -> str:
-        nonlocal joined
-        if "\n" not in found[0]:
-            return found[0]
-        joined += 1
-        return ""
 
+def _running_text(html: str) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the stretches in which white space is not as it stands."""
     at = 0
-    while at < len(html):
-        raw = _RAW.search(html, at)
-        parts.append(_BREAK.sub(join, html[at : raw.start() if raw else len(html)]))
-        if raw is None:
-            break
+    while raw := _RAW.search(html, at):
+        yield at, raw.start()
         end = _RAW_ENDS[raw[1].lower()].search(html, raw.end())
         at = end.end() if end else len(html)
-        parts.append(html[raw.start() : at])
-    return "".join(parts), joined
+    yield at, len(html)
 
 
 def _multiplies(html: str) -> bool:
     """Return whether unclosed formatting would make the parser copy elements into each block, up to a million."""
     begun = _FORMAT.findall(html)
-    if len(begun) - len(_FORMAT_END.findall(html)) <= _MAX_UNCLOSED:
+    if len(begun) <= _MAX_UNCLOSED or len(begun) - len(_FORMAT_END.findall(html)) <= _MAX_UNCLOSED:
         return False
     return len(set(begun)) * html.count("<") > _MAX_COPIES
 
