@@ -40,11 +40,18 @@ class PageExtractor:
         self._child: subprocess.Popen[bytes] | None = None
 
     def extract(self, html: str) -> Page:
-        """Return the page, see `extract_page`; with the fault `not_extracted` if the child died of it.
+        """Return the page, see `extract_page`; with the fault `not_extracted` if the child dies of it.
 
         Raises:
             MachineError: the child does not start.
         """
+        answer, signal_number = self._ask(html)
+        if not answer and signal_number != -signal.SIGXCPU:  # the child may have died of something else
+            answer, _ = self._ask(html)
+        return msgspec.msgpack.decode(answer, type=Page) if answer else Page(fault="not_extracted")
+
+    def _ask(self, html: str) -> tuple[bytes, int]:
+        """Return the child's answer, or b"" and its exit status."""
         child = self._child or self._start()
         assert child.stdin and child.stdout
         try:
@@ -57,16 +64,21 @@ class PageExtractor:
             raise
         if not answer:
             self.close()
-            return Page(fault="not_extracted")
-        return msgspec.msgpack.decode(answer, type=Page)
+        return answer, child.returncode or 0
 
     def close(self) -> None:
         """End the child."""
         child, self._child = self._child, None
-        if child is not None:
-            child.kill()
-            with contextlib.suppress(OSError):
-                child.communicate()
+        if child is None:
+            return
+        assert child.stdin and child.stdout
+        with contextlib.suppress(OSError):
+            child.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(0.1)  # without input it ends by itself, and if it died, this tells why
+        child.kill()
+        child.wait()
+        child.stdout.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE

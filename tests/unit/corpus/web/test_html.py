@@ -176,6 +176,15 @@ def test_a_page_that_takes_too_long_ends_its_process_only() -> None:
     extractor.close()
 
 
+def test_a_process_that_something_else_ended_is_replaced() -> None:
+    extractor = PageExtractor("resiliparse")
+    for _ in range(2):
+        assert extractor.extract(page()).text == MAIN
+        assert extractor._child
+        extractor._child.kill()
+    extractor.close()
+
+
 def test_hostile_pages_are_rejects(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(HOSTILE["nested div"])
