@@ -72,11 +72,15 @@ def import_web(name: str) -> ModuleType:
         raise MachineError(what, fix="pip install 'jprep[web]'") from error
 
 
-def library_versions(extractor: str) -> dict[str, str]:
-    """Return the versions of the libraries that the text depends on."""
-    import_web("resiliparse")
-    import_web(extractor)
-    names = ["resiliparse"] + (["trafilatura", "lxml"] if extractor == "trafilatura" else [])
+def library_versions(extractor: str, *more: str) -> dict[str, str]:
+    """Return the versions of the libraries that the text depends on: those of an extractor, and more.
+
+    Raises:
+        MachineError: one of them cannot be imported.
+    """
+    names = ["resiliparse", *more] + (["trafilatura", "lxml"] if extractor == "trafilatura" else [])
+    for name in names:
+        import_web(name)
     return {name: version(name) for name in names}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any, Literal
 
 from jprep.corpus.document import Document
@@ -44,7 +43,7 @@ class PageReader(RecordReader):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        self._versions = library_versions(self.config.extractor) | {name: version(name) for name in self.libraries}
+        self._versions = library_versions(self.config.extractor, *self.libraries)
         self._extractor = PageExtractor(self.config.extractor)
 
     @property

@@ -14,6 +14,8 @@ from jprep.corpus.readers.web.charset import codecs_of, decode_page
 from jprep.corpus.readers.web.child import PageExtractor
 from jprep.corpus.readers.web.html_reader import HtmlReader
 from jprep.corpus.readers.web.page import extract_page, join_lines
+from jprep.corpus.readers.web.page_reader import PageReader
+from jprep.corpus.readers.web.warc_reader import WarcReader
 from jprep.errors import InputError, MachineError
 from jprep.testing.conformance.reader import ReaderSuite
 from tests.fakes.web_archives import MAIN, SENTENCES, page
@@ -65,10 +67,13 @@ def test_a_file_over_the_limit_is_an_error(tmp_path: Path) -> None:
         read(path, max_page_mb=1.0)
 
 
-def test_a_missing_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "resiliparse", None)
+@pytest.mark.parametrize(("library", "step"), [("resiliparse", HtmlReader), ("fastwarc", WarcReader)])
+def test_a_missing_library_says_what_to_install(
+    library: str, step: type[PageReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MachineError, match=r"jprep\[web\]"):
-        HtmlReader()
+        step()
 
 
 @pytest.mark.parametrize("extractor", BOTH)
