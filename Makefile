@@ -123,6 +123,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
+	$(BIN)/python $(INSTALL) --editable '.[test,near,web,report,view,sudachi,pyknp]'
 	$(BIN)/python $(INSTALL) --editable '.[test,hojichar,near,report,view,sudachi,pyknp]'
 	@touch $@
 

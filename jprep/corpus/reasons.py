@@ -28,6 +28,12 @@ _READER = {
     "no_law": "XML without a law",
     "meeting_information": "names of those present and the agenda, which precede the speeches",
     "no_text": "the text is missing, null or not a string",
+    "content_type": "other than HTML or plain text: pictures, PDF, feeds",
+    "malformed_http": "responses whose headers or chunks cannot be read",
+    "damaged": "damaged records of an archive",
+    "too_large": "pages larger than the reader's `max_page_mb`",
+    "too_deep": "markup nested too deep, or formatting never closed",
+    "not_extracted": "pages that the extractor fails on, or takes too much time or memory for",
 }
 
 _FILTER = {
@@ -133,6 +139,10 @@ def _explain_reader(reason: str) -> str:
         return f"pages that are no articles: {_NAMESPACES.get(number, f'namespace {number}')}"
     if reason.startswith("model_"):
         return "pages whose content is not wikitext"
+    if reason.startswith("record_"):
+        return f"records of an archive that are no pages: {reason.removeprefix('record_')}"
+    if reason.startswith("status_"):
+        return f"pages that the server answered with status {reason.removeprefix('status_')}"
     if reason.startswith("invalid_"):
         return "bytes that do not decode"
     return _READER.get(reason, "")

@@ -1,0 +1,1 @@
+"""Readers of the web: archives of crawls (WARC, WET) and HTML files."""

@@ -1,0 +1,208 @@
+"""The reader `html`: files, encodings, hostile markup in bounded time."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jprep.corpus.document import Document, Reject
+from jprep.corpus.readers.web.charset import codecs_of, decode_page
+from jprep.corpus.readers.web.child import PageExtractor
+from jprep.corpus.readers.web.html_reader import HtmlReader
+from jprep.corpus.readers.web.page import extract_page, join_lines
+from jprep.corpus.readers.web.page_reader import PageReader
+from jprep.corpus.readers.web.warc_reader import WarcReader
+from jprep.errors import InputError, MachineError
+from jprep.testing.conformance.reader import ReaderSuite
+from tests.fakes.web_archives import MAIN, SENTENCES, page
+
+BOTH = ["resiliparse", "trafilatura"]
+
+
+def read(path: Path, **options: object) -> list[Document | Reject]:
+    reader = HtmlReader(HtmlReader.Config(**options))  # type: ignore[arg-type]
+    try:
+        return [item for shard in reader.shards(str(path)) for item in reader.read(shard, "s")]
+    finally:
+        reader.close()
+
+
+class TestHtml(ReaderSuite):
+    step = HtmlReader
+    texts = (MAIN,)
+
+    def write(self, folder: Path) -> str:
+        path = folder / "page.html"
+        path.write_bytes(page("EUC-JP").encode("euc_jp"))
+        return str(path)
+
+
+class TestHtmlGzip(ReaderSuite):
+    step = HtmlReader
+    texts = (MAIN,)
+
+    def write(self, folder: Path) -> str:
+        path = folder / "page.html.gz"
+        path.write_bytes(gzip.compress(page().encode()))
+        return str(path)
+
+
+def test_the_address_is_the_canonical_one(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page())
+    (doc,) = read(path)
+    assert isinstance(doc, Document)
+    assert (doc.id, doc.url, doc.title) == ("s:page.html", "https://example.jp/yama", "山の話")
+    assert doc.meta == {"charset": "utf-8", "licence": "https://creativecommons.org/licenses/by/4.0/"}
+
+
+def test_a_file_over_the_limit_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_bytes(b"<p>" * 500_000)
+    with pytest.raises(InputError, match="larger than 1 MB"):
+        read(path, max_page_mb=1.0)
+
+
+@pytest.mark.parametrize(("library", "step"), [("resiliparse", HtmlReader), ("fastwarc", WarcReader)])
+def test_a_missing_library_says_what_to_install(
+    library: str, step: type[PageReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MachineError, match=r"jprep\[web\]"):
+        step()
+
+
+@pytest.mark.parametrize("extractor", BOTH)
+def test_marks_and_scripts_stay_out_of_the_text(extractor: str) -> None:
+    found = extract_page(page(), extractor)
+    assert (found.text, found.ruby, found.joined) == (MAIN, 1, 1)
+
+
+def test_line_breaks_are_joined_between_japanese_characters_only() -> None:
+    html = "<p>山\n 道と\r\n\tパン。\n「a\nb」 c\n漢 字</p><pre>山\n道</pre>川\n岸<xmp>あ\nい</xmp>え\nお"
+    joined = "<p>山道とパン。「a\nb」 c\n漢 字</p><pre>山\n道</pre>川岸<xmp>あ\nい</xmp>えお"
+    assert join_lines(html) == (joined, 5)
+
+
+@pytest.mark.parametrize(
+    ("data", "header", "encoding"),
+    [
+        ("\ufeff日本".encode(), "shift_jis", "utf-8-sig"),
+        ("日本語の頁".encode("utf-16"), "", "utf-16"),
+        ("日本語の頁".encode("cp932"), "Shift_JIS", "cp932"),
+        ("日本語①の頁".encode("euc_jis_2004"), "euc-jp", "euc_jis_2004"),
+        ("<meta charset='euc-jp'>日本語の頁".encode("euc_jp"), "", "euc_jp"),
+        ("<meta charset='euc-jp'>日本語の頁".encode(), "", "utf-8"),
+        ("<meta charset='utf-16'>日本語の頁".encode(), "", "utf-8"),
+        ("<?xml version='1.0' encoding='Shift_JIS'?>日本語の頁".encode("cp932"), "", "cp932"),
+        ("日本語の頁です".encode("cp932"), "ISO-8859-1", "cp932"),
+        ("日本語の頁です".encode("euc_jp"), "utf-8", "euc_jp"),
+        ("日本語の頁です".encode("iso2022_jp"), "", "iso2022_jp"),
+        ("Ein schöner Tag, größer als übermorgen".encode("latin_1"), "iso-8859-1", "cp1252"),
+        ("日本語の頁です".encode(), "\x00no-such-charset", "utf-8"),
+        ("日本語の頁です".encode(), "unicode_escape", "utf-8"),
+        (b"", "", "utf-8"),
+    ],
+)
+def test_encodings(data: bytes, header: str, encoding: str) -> None:
+    found = decode_page(data, header)
+    assert found is not None
+    assert (found.encoding, found.replaced) == (encoding, 0)
+
+
+def test_a_page_in_two_encodings_is_decoded_up_to_one_character_in_a_thousand() -> None:
+    most, other = ("日本語の文章。" * 1000).encode("cp932"), "混ざった".encode("euc_jp")
+    mostly = decode_page(most + b"\x81\xff" + most, "shift_jis")
+    assert mostly is not None
+    assert (mostly.encoding, mostly.replaced) == ("cp932", 1)
+    assert decode_page(most[:100] + other * 100, "utf-8") is None
+
+
+@pytest.mark.parametrize(
+    "label", ["rot13", "zlib", "unicode_escape", "idna", "punycode", "utf-7", "mbcs", "日本", "a" * 99]
+)
+def test_codecs_that_are_no_charsets_are_unknown(label: str) -> None:
+    assert codecs_of(label) == ()
+
+
+HOSTILE = {
+    "nested div": "<div>" * 200_000 + "あ",
+    "nested b": "<b><div>" * 100_000,
+    "nested tables": "<table><tr><td>" * 100_000 + "あ",
+    "nested lists": "<ul><li>" * 100_000,
+    "nested svg": "<svg><g>" * 100_000,
+    "unclosed fonts": "".join(f"<p><font color={number}>あ" for number in range(100_000)),
+}
+HARMLESS = {
+    "entities": "&amp;" * 1_000_000,
+    "one entity": "&" + "a" * 5_000_000,
+    "unknown entities": "&lol9;" * 500_000,
+    "declared entities": '<!DOCTYPE lolz [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]>' + "<p>&b;" * 100_000,
+    "comments": "<!--" * 500_000,
+    "scripts": "<script>" * 300_000,
+    "pre": "<pre>" * 300 + "<pre" * 300_000,
+    "angles": "<" * 3_000_000,
+    "metas": "<meta charset=" * 300_000,
+    "spaces": "あ" + "\n" * 3_000_000 + "<",
+    "one line": "あ" * 2_500_000,
+    "NULs": "\0" * 3_000_000,
+    "paragraphs": "<p>あ" * 300_000,
+    "links": "<a href=/>あ" * 200_000,
+    "titles": "<title>" * 300_000,
+    "end tags": "</div>" * 500_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_would_take_hours_is_refused_at_once(name: str) -> None:
+    started = time.process_time()
+    assert extract_page(HOSTILE[name]).fault == "too_deep"
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_large_markup_takes_linear_time(name: str) -> None:
+    started = time.process_time()
+    decoded = decode_page(HARMLESS[name].encode())
+    assert decoded is not None
+    extract_page(decoded.text)
+    assert time.process_time() - started < 20
+
+
+def test_a_page_that_takes_too_long_ends_its_process_only() -> None:
+    attributes = " ".join(f"a{number}=1" for number in range(400_000))
+    extractor = PageExtractor("resiliparse", seconds=1)
+    assert extractor.extract(f"<div {attributes}>").fault == "not_extracted"
+    assert extractor.extract(page()).text == MAIN
+    extractor.close()
+
+
+def test_a_process_that_something_else_ended_is_replaced() -> None:
+    extractor = PageExtractor("resiliparse")
+    for _ in range(2):
+        assert extractor.extract(page()).text == MAIN
+        assert extractor._child
+        extractor._child.kill()
+    extractor.close()
+
+
+def test_hostile_pages_are_rejects(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(HOSTILE["nested div"])
+    (item,) = read(path)
+    assert isinstance(item, Reject)
+    assert (item.reason, item.excerpt) == ("too_deep", "over 512 elements deep")
+
+
+@pytest.mark.parametrize("extractor", BOTH)
+def test_control_characters_are_deleted(tmp_path: Path, extractor: str) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page(body=f"<p>山\x1eの\x1f上\x00&#30;&#x1f;に。{SENTENCES}</p><p>{SENTENCES}</p>"))
+    (doc,) = read(path, extractor=extractor)
+    assert isinstance(doc, Document)
+    assert not set(map(chr, range(32))) - {"\n"} & set(doc.text)
+    assert SENTENCES in doc.text

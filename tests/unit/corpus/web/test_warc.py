@@ -1,0 +1,204 @@
+"""The reader `warc`: encodings, rejects, shards, compressions, WET, end to end."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+from pathlib import Path
+
+import brotli
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from jprep.corpus.api import Corpus
+from jprep.corpus.config import decode_recipe
+from jprep.corpus.document import Document, Reject
+from jprep.corpus.readers.web.warc_reader import WarcReader
+from jprep.testing.conformance.reader import ReaderSuite
+from tests.fakes.web_archives import MAIN, http, info, members, page, record, response
+
+ENCODINGS = {"utf-8": "utf-8", "Shift_JIS": "cp932", "EUC-JP": "euc_jp", "ISO-2022-JP": "iso2022_jp"}
+
+
+def read(path: Path, **options: object) -> list[Document | Reject]:
+    reader = WarcReader(WarcReader.Config(**options))  # type: ignore[arg-type]
+    try:
+        return [item for shard in reader.shards(str(path)) for item in reader.read(shard, "s")]
+    finally:
+        reader.close()
+
+
+def outcome(data: bytes, path: Path, **options: object) -> list[str]:
+    """Return the texts of the documents and the reasons of the rejects."""
+    path.write_bytes(data)
+    return [item.text if isinstance(item, Document) else item.reason for item in read(path, **options)]
+
+
+def four() -> list[bytes]:
+    return [
+        info(),
+        record(b"GET / HTTP/1.1\r\n\r\n", "request", content_type="application/http; msgtype=request"),
+        *(response(page(label), codec, url=f"https://example.jp/{label}") for label, codec in ENCODINGS.items()),
+        record(http(b"gone", status="404 Not Found")),
+        record(http(b"\x89PNG", "Content-Type: image/png\r\n")),
+    ]
+
+
+def chunked(body: bytes) -> bytes:
+    return b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+
+
+class TestWarcMembers(ReaderSuite):
+    step = WarcReader
+    texts = (MAIN,) * 4
+    rejects = ("record_warcinfo", "record_request", "status_404", "content_type")
+
+    def write(self, folder: Path) -> str:
+        path = folder / "crawl.warc.gz"
+        path.write_bytes(members(four()))
+        return str(path)
+
+
+class TestWarcPlain(TestWarcMembers):
+    def write(self, folder: Path) -> str:
+        path = folder / "crawl.warc"
+        path.write_bytes(b"".join(four()))
+        return str(path)
+
+
+class TestWet(ReaderSuite):
+    step = WarcReader
+    texts = ("一行目\n二行目", "別の頁")
+    rejects = ("record_warcinfo", "empty")
+
+    def write(self, folder: Path) -> str:
+        path = folder / "crawl.warc.wet.gz"
+        texts = ["一行目\n\x1e二行目\x1f\n", "", "別の頁"]
+        records = [record(text.encode(), "conversion", content_type="text/plain") for text in texts]
+        path.write_bytes(members([info(), *records]))
+        return str(path)
+
+
+def test_a_page_keeps_what_is_known_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.warc").write_bytes(response(page("Shift_JIS"), "cp932", extra="WARC-Truncated: length\r\n"))
+    reader = WarcReader()
+    (shard,) = reader.shards(str(tmp_path / "a.warc"))
+    ((doc, original),) = reader.read_with_originals(shard, "s")
+    assert isinstance(doc, Document)
+    assert (doc.id, doc.title, doc.url) == ("s:a.warc:0", "山の話", "https://example.jp/")
+    assert doc.meta == {
+        "date": "2026-01-02T03:04:05Z",
+        "record": "urn:uuid:6b1e",
+        "truncated": "length",
+        "status": "200",
+        "content_type": "text/html",
+        "charset": "cp932",
+        "licence": "https://creativecommons.org/licenses/by/4.0/",
+    }
+    assert original == page("Shift_JIS")
+    assert (reader.tally["ruby.deleted"], reader.tally["line_breaks.joined"], reader.tally["charset.cp932"]) == (
+        1,
+        1,
+        1,
+    )
+    assert set(reader.provenance()) == {"fastwarc", "resiliparse"}
+    reader.close()
+
+
+@pytest.mark.parametrize("shard_mb", [1e-6, 0.001, 0.004, 32.0])
+@pytest.mark.parametrize("packed", [members, b"".join], ids=["members", "plain"])
+def test_shards_do_not_change_documents(tmp_path: Path, shard_mb: float, packed: object) -> None:
+    path = tmp_path / "a.warc"
+    path.write_bytes(packed(four() * 50))  # type: ignore[operator]
+    reader = WarcReader(WarcReader.Config(shard_mb=shard_mb))
+    shards = list(reader.shards(str(path)))
+    assert (len(shards) > 1) == (shard_mb < 1)
+    assert [shard.start for shard in shards[1:]] == [shard.end for shard in shards[:-1]]
+    assert read(path, shard_mb=shard_mb) == read(path)
+    assert len({item.id for item in read(path)}) == 400
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        gzip.compress,
+        bz2.compress,
+        zstandard.compress,
+        lambda data: b"".join(gzip.compress(data[at : at + 1000]) for at in range(0, len(data), 1000)),
+    ],
+    ids=["one gzip member", "bzip2", "zstd", "gzip members across records"],
+)
+def test_a_compressed_stream_of_records_gives_the_documents_of_a_plain_one(tmp_path: Path, packed: object) -> None:
+    data = b"".join(four() * 3)
+    (tmp_path / "a.warc").write_bytes(data)
+    plain = read(tmp_path / "a.warc")
+    (tmp_path / "a.warc").write_bytes(packed(data))  # type: ignore[operator]
+    assert read(tmp_path / "a.warc") == plain
+    assert read(tmp_path / "a.warc", shard_mb=0.002) == plain
+
+
+def test_a_pipe_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(members(four()))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    items = read(Path("-"))
+    assert [item.text for item in items if isinstance(item, Document)] == [MAIN] * 4
+
+
+def test_an_archive_in_an_archive_is_not_taken_apart(tmp_path: Path) -> None:
+    """A gzip member that holds a .warc.gz shows the members of that in its bytes: they are not records of the file."""
+    inner = members([response(page(title=f"内側{number}")) for number in range(600)])
+    held = record(http(inner, "Content-Type: application/octet-stream\r\n"))
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(members([info(), *[held] * 3, response()]))
+    expected = ["record_warcinfo", *["content_type"] * 3, MAIN]
+    for shard_mb in (0.01, 0.1, 0.5, 32.0):
+        items = read(path, shard_mb=shard_mb)
+        assert [item.text if isinstance(item, Document) else item.reason for item in items] == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", gzip.compress(page().encode())),
+        ("Content-Type: text/html\r\nContent-Encoding: br\r\n", brotli.compress(page().encode())),
+        ("Content-Type: text/html\r\nTransfer-Encoding: chunked\r\n", chunked(page().encode())),
+        ("Content-Type: text/html\r\nTransfer-Encoding: chunked\r\n", page().encode()),
+        ("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", page().encode()),
+        ("Content-Type: text/html\r\nContent-Encoding: unheard-of\r\n", page().encode()),
+        ("content-type: APPLICATION/XHTML+XML ; charset=UTF-8\r\n", page("x").encode()),
+        ("", page().encode()),
+    ],
+    ids=["gzip", "br", "chunked", "not chunked", "not gzip", "unknown encoding", "xhtml", "no type"],
+)  # fmt: skip
+def test_http(tmp_path: Path, headers: str, body: bytes) -> None:
+    assert outcome(record(http(body, headers)), tmp_path / "a.warc") == [MAIN]
+
+
+def test_text_pages_and_resources(tmp_path: Path) -> None:
+    text = record(http("日本語の\r\n文章。".encode("euc_jp"), "Content-Type: text/plain; charset=EUC-JP\r\n"))
+    stored = record(page().encode(), "resource", content_type="text/html")
+    assert outcome(text + stored, tmp_path / "a.warc") == ["日本語の\n文章。", MAIN]
+
+
+def test_trafilatura(tmp_path: Path) -> None:
+    assert outcome(response(), tmp_path / "a.warc", extractor="trafilatura") == [MAIN]
+    reader = WarcReader(WarcReader.Config(extractor="trafilatura"))
+    assert set(reader.provenance()) == {"fastwarc", "resiliparse", "trafilatura", "lxml"}
+
+
+def test_four_encodings_go_end_to_end_to_parquet(tmp_path: Path) -> None:
+    (tmp_path / "crawl.warc.gz").write_bytes(members(four()))
+    source = {"name": "web", "reader": "warc", "paths": [str(tmp_path / "*.warc.gz")]}
+    steps = {"sources": [source], "normalizers": [], "splitter": "none", "segmenter": "none"} | {
+        "dedup": {"documents": False}
+    }
+    Corpus.build(decode_recipe({"name": "t", "corpus": steps}), tmp_path / "corpus")
+    (file,) = (tmp_path / "corpus" / "documents").glob("*.parquet")
+    rows = pq.read_table(file).to_pylist()
+    assert [row["text"] for row in rows] == [MAIN] * 4
+    assert [row["url"] for row in rows] == [f"https://example.jp/{label}" for label in ENCODINGS]
+    assert [dict(map(dict.values, row["meta"]))["charset"] for row in rows] == list(ENCODINGS.values())
