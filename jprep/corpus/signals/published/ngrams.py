@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from jprep.corpus.signals.batch import TextBatch
 
-_CODE_BITS = 21
-_MAX_DOCUMENTS = 1 << (64 - 2 * _CODE_BITS)
+_CODE_BITS = np.uint64(21)
+_MAX_DOCUMENTS = 1 << (64 - 2 * 21)
 
 
 class NgramCounts(NamedTuple):
@@ -48,14 +48,14 @@ def count_ngrams(batch: TextBatch, longest: int) -> Iterator[NgramCounts]:
     docs, codes = batch.doc_of_code.astype(np.uint64), batch.codes.astype(np.uint64)
     ends = np.repeat(batch.starts[1:] - 1, np.diff(batch.starts))
     at = np.flatnonzero(np.arange(len(codes)) + 1 < ends)
-    keys = docs[at] << (2 * _CODE_BITS) | codes[at] << _CODE_BITS | codes[at + 1]
+    keys = docs[at] << _CODE_BITS << _CODE_BITS | codes[at] << _CODE_BITS | codes[at + 1]
     for size in range(2, longest + 1):
         group, counts, example = _groups(keys)
         yield _counted(batch, size, counts, batch.doc_of_code[at[example]])
         repeats = counts[group] > 1
-        at, group = at[repeats], group[repeats].astype(np.uint64)
+        at, name = at[repeats], group[repeats].astype(np.uint64)
         follows = np.flatnonzero(np.diff(at) == 1)
-        keys = group[follows] << np.uint64(32) | group[follows + 1]
+        keys = name[follows] << np.uint64(32) | name[follows + 1]
         at = at[follows]
 
 
