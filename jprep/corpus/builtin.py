@@ -67,6 +67,8 @@ def jprep_signals() -> dict[str, str]:
         "swallow_sentences": f"{package}.published.swallow:SwallowSentences",
         "swallow_duplicates": f"{package}.published.swallow_repetition:SwallowDuplicates",
         "swallow_ngrams": f"{package}.published.swallow_repetition:SwallowNgrams",
+        "fineweb2_lines": f"{package}.published.fineweb2:FineWeb2Lines",
+        "fineweb2_words": f"{package}.published.fineweb2_words:FineWeb2Words",
         "published_words": f"{package}.published.word_lists:PublishedWords",
     }
 
