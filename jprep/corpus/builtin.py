@@ -69,6 +69,10 @@ def jprep_signals() -> dict[str, str]:
         "swallow_ngrams": f"{package}.published.swallow_repetition:SwallowNgrams",
         "fineweb2_lines": f"{package}.published.fineweb2:FineWeb2Lines",
         "fineweb2_words": f"{package}.published.fineweb2_words:FineWeb2Words",
+        "llm_jp": f"{package}.published.llm_jp:LlmJpSignals",
+        "deflate": f"{package}.published.compression:DeflateSignal",
+        "lz4": f"{package}.published.compression:Lz4Signal",
+        "uzushio": f"{package}.published.uzushio:UzushioSignals",
         "published_words": f"{package}.published.word_lists:PublishedWords",
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,8 +54,12 @@ class FineWeb2Words(Signal):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        self._analyzer = SudachiSegmenter(SudachiSegmenter.Config(mode="A"))
         self._stop_words = frozenset(self.config.stop_words)
+
+    @cached_property
+    def _analyzer(self) -> SudachiSegmenter:
+        """Sudachi, loaded when it is first used: its dictionary takes long."""
+        return SudachiSegmenter(SudachiSegmenter.Config(mode="A"))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -73,8 +78,9 @@ class FineWeb2Words(Signal):
         return dict(zip(self.columns, values, strict=True))
 
     def _measure(self, text: str) -> list[float]:
+        analyzer = self._analyzer  # outside of `try`: a missing library is an error
         try:
-            words = [word for piece in split_pieces(text) for word in self._words(piece)]
+            words = [word for piece in split_pieces(text) for word in _words(analyzer, piece)]
         except Exception:  # SudachiPy has no common class of errors; the original fails on the document as well
             self.tally["unanalyzed"] += 1
             return [float("nan")] * len(self.columns)
@@ -82,9 +88,6 @@ class FineWeb2Words(Signal):
         top = [top_ngram_characters(words, each) / size for each in _TOP]
         duplicate = [duplicate_ngram_characters(words, each) / size for each in _DUPLICATE]
         return [*top, *duplicate, *self._counts(text, words)]
-
-    def _words(self, piece: str) -> list[str]:
-        return [word for surface in self._analyzer.mark(piece).split(WORD) if (word := surface.strip())]
 
     def _counts(self, text: str, words: Sequence[str]) -> list[float]:
         lengths = [len(word) for word in words if not PUNCTUATION.issuperset(word)]
@@ -97,6 +100,10 @@ class FineWeb2Words(Signal):
         shares = [count / max(len(words), 1) for count in per_word]
         mean = sum(lengths) / len(lengths) if lengths else float("nan")
         return [len(lengths), mean, *shares, len(self._stop_words.intersection(words))]
+
+
+def _words(analyzer: SudachiSegmenter, piece: str) -> list[str]:
+    return [word for surface in analyzer.mark(piece).split(WORD) if (word := surface.strip())]
 
 
 def top_ngram_characters(words: Sequence[str], size: int) -> int:

@@ -86,7 +86,7 @@ def test_words_are_those_of_sudachi() -> None:
     per_word = {"hashes_per_word": 1, "ellipses_per_word": 1, "alphabetic_word_share": 9, "line_feeds_per_word": 1}
     assert {name: found[name][0] for name in per_word} == {name: count / 12 for name, count in per_word.items()}
     assert (found["words"], found["mean_word"], found["stop_words"]) == ([9], [12 / 9], [2])
-    assert found["top_2gram_share"] == [len("東京 の") * 2 / 19]
+    assert found["top_2gram_share"] == [len("東京 の") * 2 / 17]
 
 
 def test_a_text_that_sudachi_refuses_has_no_values(monkeypatch: pytest.MonkeyPatch) -> None:

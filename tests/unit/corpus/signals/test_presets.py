@@ -71,6 +71,34 @@ def test_swallow_drops_by_its_rules(text: str, reason: str) -> None:
     assert judge({"preset": "swallow-v1"}, text) == reason
 
 
+def test_uzushio_judges_compression_where_it_is_asked_for() -> None:
+    pytest.importorskip("lz4")
+    prose, ref = "\n".join(_PROSE), {"preset": "uzushio-03a", "also": ["compression"]}
+    assert judge(ref, prose) == "lz4_ratio"
+    assert judge(ref, "\n".join([prose, *(f"{line}と語った。" for line in _PROSE[::2])])) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("\n".join(_PROSE)[:199], "uzushio_length"), ("漢字" * 90 + "かな" * 15, "uzushio_hiragana_share")],
+)
+def test_uzushio_drops_by_its_rules(text: str, reason: str) -> None:
+    assert judge({"preset": "uzushio-03a"}, text.replace("\n", "")) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "reason"),
+    [
+        ("\n".join(_PROSE), "https://example.cn/", "llm_jp_domain"),
+        ("漢字" * 25 + "\n".join(_PROSE), "https://example.jp/", "llm_jp_kana_at_start"),
+        ("\n".join(_PROSE).replace("。", "！"), "https://example.jp/", "llm_jp_mean_sentence"),
+        (_PROSE[0] * 20, "https://example.jp/", "deflate_ratio"),
+    ],
+)
+def test_llm_jp_drops_by_its_rules(text: str, url: str, reason: str) -> None:
+    assert judge({"preset": "llm-jp-v1"}, text, url) == reason
+
+
 def test_a_list_of_words_adds_its_rule(tmp_path: Path) -> None:
     (tmp_path / "ng.txt").write_text("おじいさん\n男の子\n鬼\n桃\n宝物\n", encoding="utf-8")
     ref = {"preset": "swallow-v1", "files": {"ng_words": str(tmp_path / "ng.txt")}}
