@@ -63,6 +63,7 @@ def jprep_signals() -> dict[str, str]:
         "characters": f"{package}.characters:CharacterSignals",
         "lines": f"{package}.lines:LineSignals",
         "urls": f"{package}.urls:UrlSignals",
+        "repetition": f"{package}.repetition:RepetitionSignal",
         "swallow_letters": f"{package}.published.swallow:SwallowLetters",
         "swallow_sentences": f"{package}.published.swallow:SwallowSentences",
         "swallow_duplicates": f"{package}.published.swallow_repetition:SwallowDuplicates",
