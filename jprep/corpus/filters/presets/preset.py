@@ -102,7 +102,7 @@ class PresetFilter(RulesFilter):
     """Drops documents by the rules of a preset. In a recipe: `{ preset = "NAME" }`.
 
     Rules of the original that are not run are named in a warning and in the manifest. Each counts the documents that it
-    did not judge as `not_run.RULE`.
+    did not judge as `PRESET.not_run.RULE`.
     """
 
     name = "preset"
@@ -152,7 +152,7 @@ class PresetFilter(RulesFilter):
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch, and count those that a rule could not judge."""
         for name in self.not_run:
-            self.tally[f"not_run.{name}"] += len(batch)
+            self.tally[f"{self.label}.not_run.{name}"] += len(batch)
         return super().judge_all(batch)
 
     def provenance(self) -> dict[str, str]:

@@ -118,7 +118,7 @@ def test_rules_that_are_not_run_are_named_and_counted(caplog: pytest.LogCaptureF
         make_step("filter", {"preset": "swallow-v1"})
     assert [record.args for record in caplog.records] == [("swallow-v1", "footers, language, ng_hosts, ng_words")]
     step.judge_all(TextBatch([Document("1", "s", "", "", "短い。")] * 3))
-    assert step.tally["not_run.ng_words"] == 3
+    assert step.tally["swallow-v1.not_run.ng_words"] == 3
     assert step.provenance()["not_run"] == "footers, language, ng_hosts, ng_words"
 
 
