@@ -68,6 +68,18 @@ def jprep_signals() -> dict[str, str]:
         "characters": f"{package}.characters:CharacterSignals",
         "lines": f"{package}.lines:LineSignals",
         "urls": f"{package}.urls:UrlSignals",
+        "repetition": f"{package}.repetition:RepetitionSignal",
+        "swallow_letters": f"{package}.published.swallow:SwallowLetters",
+        "swallow_sentences": f"{package}.published.swallow:SwallowSentences",
+        "swallow_duplicates": f"{package}.published.swallow_repetition:SwallowDuplicates",
+        "swallow_ngrams": f"{package}.published.swallow_repetition:SwallowNgrams",
+        "fineweb2_lines": f"{package}.published.fineweb2:FineWeb2Lines",
+        "fineweb2_words": f"{package}.published.fineweb2_words:FineWeb2Words",
+        "llm_jp": f"{package}.published.llm_jp:LlmJpSignals",
+        "deflate": f"{package}.published.compression:DeflateSignal",
+        "lz4": f"{package}.published.compression:Lz4Signal",
+        "uzushio": f"{package}.published.uzushio:UzushioSignals",
+        "published_words": f"{package}.published.word_lists:PublishedWords",
     }
 
 
