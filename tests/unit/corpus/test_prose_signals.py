@@ -71,6 +71,13 @@ def test_grammar_tells_sentences_from_keywords() -> None:
     assert listed < 0.09
 
 
+def test_one_line_of_prose_counts_if_it_is_long_enough() -> None:
+    names = "\n".join(["佐藤商店", "鈴木工業", "高橋製作所", "田中運輸", "伊藤電機"] * 8)
+    listed, article, short = measure(names, f"{PROSE}\n{names}", f"雨が降った。\n{names}")["best_grammar_share"]
+    assert article == measure(PROSE)["grammar_share"][0] > 0.2
+    assert listed < short < 0.1
+
+
 def test_affinity_tells_words_from_random_kana() -> None:
     random = "".join(
         np.random.default_rng(1).choice(list("あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほ"), 80)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ _KANA = np.array([kind in ("hiragana", "katakana") for kind in KINDS])
 _SYMBOL = np.array([kind == "symbol" for kind in KINDS])
 _SEPARATORS = " \u3000、/|｜・,，\n"
 _NEUTRAL_CHARACTERS, _NEUTRAL_GRAMMAR, _NEUTRAL_PAIRS = 40, 6, 10
+_BEST_LINE = 25
 
 
 class ProseSignals(Signal):
@@ -37,6 +38,8 @@ class ProseSignals(Signal):
         repeated_share: fraction of runs of 5 characters that occurred before within 2,000 characters.
         grammar_share: particles behind words, frequent endings and function words, and ends of sentences, per Japanese
             character; 40 characters of 0.15 are added, so that short texts are not judged by chance.
+        best_grammar_share: the same of the document, or of its best line of 25 Japanese characters or more if that is
+            greater: an article that is mostly lists has a line of prose, a menu has none.
         kana_affinity: mean of how much more often than by chance two adjacent hiragana follow each other in
             literature, in bits, with 10 pairs of 0 added.
         separator_share: fraction of spaces, commas, slashes, middle dots and line feeds.
@@ -49,7 +52,10 @@ class ProseSignals(Signal):
     def columns(self) -> tuple[str, ...]:
         """The names of what is measured."""
         prose = ("prose_japanese_share", "prose_kana_share", "prose_symbol_share", "unusual_share", "decoration_share")
-        return ("code_share", *prose, "repeated_share", "grammar_share", "kana_affinity", "separator_share")
+        return (
+            *("code_share", *prose, "repeated_share", "separator_share"),
+            *("grammar_share", "best_grammar_share", "kana_affinity"),
+        )
 
     def measure(self, batch: TextBatch) -> Mapping[str, NDArray[np.float64]]:
         """Return each column for all documents of a batch."""
@@ -58,7 +64,8 @@ class ProseSignals(Signal):
         prose = ~code_mask(batch)
         counted = prose & (batch.kinds > 0)
         visible, whole = _count(batch, counted), _count(batch, batch.kinds > 0)
-        japanese = _count(batch, is_japanese().take(batch.kinds) & counted)
+        japanese_here = is_japanese().take(batch.kinds) & counted
+        japanese = _count(batch, japanese_here)
         return {
             "code_share": 1 - share(visible, whole),
             "prose_japanese_share": share(japanese, visible),
@@ -68,21 +75,36 @@ class ProseSignals(Signal):
             "decoration_share": share(_count(batch, _is_decoration().take(batch.codes) & counted), visible),
             "repeated_share": repeated_runs(batch, counted),
             "separator_share": share(batch.sums(_is_separator().take(batch.codes)), batch.lengths),
-        } | _pairs(batch, prose, japanese)
+        } | _pairs(batch, prose, japanese_here)
 
 
-def _pairs(batch: TextBatch, prose: NDArray[np.bool_], japanese: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def _pairs(batch: TextBatch, prose: NDArray[np.bool_], japanese: NDArray[np.bool_]) -> dict[str, NDArray[np.float64]]:
     """Return the columns about characters that follow each other."""
     classes = class_of_code_points().take(batch.codes).astype(np.uint16)
     pairs = np.zeros(len(classes), np.uint16)
     np.multiply(classes[:-1], CLASSES, out=pairs[:-1])
     pairs[:-1] += classes[1:]
     pairs[~prose] = 0
-    grammar, kana, affinity = (_count(batch, table.take(pairs)) for table in pair_tables())
+    grammar, kana, affinity = (table.take(pairs) for table in pair_tables())
+    whole = _grammar_share(_count(batch, grammar), _count(batch, japanese))
     return {
-        "grammar_share": (grammar + _NEUTRAL_GRAMMAR) / (japanese + _NEUTRAL_CHARACTERS),
-        "kana_affinity": affinity * AFFINITY_UNIT / (kana + _NEUTRAL_PAIRS),
+        "grammar_share": whole,
+        "best_grammar_share": np.maximum(whole, _best_line(batch, grammar, japanese)),
+        "kana_affinity": _count(batch, affinity) * AFFINITY_UNIT / (_count(batch, kana) + _NEUTRAL_PAIRS),
     }
+
+
+def _best_line(batch: TextBatch, grammar: NDArray[np.int8], japanese: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the greatest share of grammar in a line with enough Japanese of each document; 0 if there is none."""
+    starts = batch.line_starts[:-1]
+    found, characters = (np.add.reduceat(values, starts, dtype=np.int64) for values in (grammar, japanese))
+    shares = np.where(characters >= _BEST_LINE, _grammar_share(found, characters), 0)
+    first_lines = np.searchsorted(batch.line_docs, np.arange(len(batch)))
+    return np.asarray(np.maximum.reduceat(shares, first_lines))
+
+
+def _grammar_share(found: NDArray[Any], characters: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray((found + _NEUTRAL_GRAMMAR) / (characters + _NEUTRAL_CHARACTERS))
 
 
 def _count(batch: TextBatch, values: NDArray[np.bool_] | NDArray[np.int8]) -> NDArray[np.float64]:
