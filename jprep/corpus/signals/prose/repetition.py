@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 RUN = 5
 WINDOW = 2000
-_BLOCK = 1 << 14
-_SLOT_BITS = 18  # 16 slots for each run of a block, in a table that the processor's cache holds
+_BLOCK = 1 << 14  # indexes of runs are 16-bit numbers
+_SLOT_BITS = 17  # 8 slots for each run of a block, in a table that the processor's cache holds
 _PAIR, _QUAD, _FIVE, _IN_WINDOW = (
     np.uint64(factor) for factor in (0x9E3779B1, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 )
@@ -35,7 +35,7 @@ def repeated_runs(batch: TextBatch, counted: NDArray[np.bool_]) -> NDArray[np.fl
     sizes = np.bincount(batch.doc_of_code[places], minlength=len(batch))
     docs = np.append(batch.doc_of_code[places], [-1] * (RUN - 1))
     codes = np.append(batch.codes[places], [0] * (RUN - 1)).astype(np.uint64)
-    table = np.empty(1 << _SLOT_BITS, np.int32)
+    table = np.empty(1 << _SLOT_BITS, np.int16)
     repeats = np.zeros(len(batch))
     for start, end, windows in _blocks(_window_sizes(sizes)):
         whole = docs[start:end] == docs[start + RUN - 1 : end + RUN - 1]
@@ -72,15 +72,16 @@ def _hashes(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return quads[:-1] * _FIVE + codes[RUN - 1 :] * _QUAD
 
 
-def _repeated(keys: NDArray[np.uint64], table: NDArray[np.int32]) -> NDArray[np.int64]:
+def _repeated(keys: NDArray[np.uint64], table: NDArray[np.int16]) -> NDArray[np.int64]:
     """Return the indexes of keys that occur again, all but one of each key.
 
     Each key writes its index into a slot, and reads back who wrote last: itself, an equal key, or (rarely) another key.
     """
     slots = (keys >> np.uint64(64 - _SLOT_BITS)).astype(np.int64)
-    table[slots] = np.arange(len(keys), dtype=np.int32)
+    own = np.arange(len(keys), dtype=np.int16)
+    table[slots] = own
     winners = table[slots]
-    lost = np.flatnonzero(winners != np.arange(len(keys), dtype=np.int32))
+    lost = np.flatnonzero(winners != own)
     equal = keys[winners[lost]] == keys[lost]
     others = lost[~equal]
     rest = others[np.argsort(keys[others], kind="stable")]

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _KANA = np.array([kind in ("hiragana", "katakana") for kind in KINDS])
 _SYMBOL = np.array([kind == "symbol" for kind in KINDS])
 _SEPARATORS = " \u3000、/|｜・,，\n"
-_NEUTRAL_CHARACTERS, _NEUTRAL_GRAMMAR, _NEUTRAL_PAIRS = 40, 6, 10
+_NEUTRAL_CHARACTERS, _NEUTRAL_GRAMMAR, _NEUTRAL_PAIRS = 40, 6, 20
+_NEUTRAL_VISIBLE = 20
 _BEST_LINE = 25
 
 
@@ -31,9 +32,10 @@ class ProseSignals(Signal):
 
     Columns:
         code_share: fraction of visible characters in code, see `jprep.corpus.signals.prose.code`. Code is set aside for
-            the columns below, except the last two; they do not apply to a document that is only code.
+            all columns below but `separator_share`; fractions do not apply to a document that is only code.
         prose_japanese_share, prose_kana_share, prose_symbol_share: fractions of kana and kanji, kana, and symbols.
-        unusual_share: fraction of characters that are rare in Japanese prose and frequent in mojibake.
+        unusual_share: fraction of characters that are rare in Japanese prose and frequent in mojibake, with 20
+            usual characters added.
         decoration_share: fraction of exclamation marks and of symbols outside ASCII.
         repeated_share: fraction of runs of 5 characters that occurred before within 2,000 characters.
         grammar_share: particles behind words, frequent endings and function words, and ends of sentences, per Japanese
@@ -41,7 +43,7 @@ class ProseSignals(Signal):
         best_grammar_share: the same of the document, or of its best line of 25 Japanese characters or more if that is
             greater: an article that is mostly lists has a line of prose, a menu has none.
         kana_affinity: mean of how much more often than by chance two adjacent hiragana follow each other in
-            literature, in bits, with 10 pairs of 0 added.
+            literature, in bits, with 20 pairs of 0 added.
         separator_share: fraction of spaces, commas, slashes, middle dots and line feeds.
     """
 
@@ -71,7 +73,7 @@ class ProseSignals(Signal):
             "prose_japanese_share": share(japanese, visible),
             "prose_kana_share": share(_count(batch, _KANA.take(batch.kinds) & counted), visible),
             "prose_symbol_share": share(_count(batch, _SYMBOL.take(batch.kinds) & counted), visible),
-            "unusual_share": share(_count(batch, is_unusual().take(batch.codes) & counted), visible),
+            "unusual_share": _count(batch, is_unusual().take(batch.codes) & counted) / (visible + _NEUTRAL_VISIBLE),
             "decoration_share": share(_count(batch, _is_decoration().take(batch.codes) & counted), visible),
             "repeated_share": repeated_runs(batch, counted),
             "separator_share": share(batch.sums(_is_separator().take(batch.codes)), batch.lengths),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jprep.corpus.signals.character_kinds import CODE_POINTS, KINDS, kind_of_code_points
+from jprep.corpus.signals.character_kinds import KINDS, kind_of_code_points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,16 +23,14 @@ _USUAL = "°±´¶×÷éèöüäñ§µ²³"
 def is_unusual() -> NDArray[np.bool_]:
     """Return whether each code point is unusual, shape [0x110000].
 
-    Unusual are kanji that are not in level 1 of JIS X 0208 (縺, 繧: UTF-8 that was read as Shift_JIS), letters of
-    scripts that are neither Japanese nor Latin, accented Latin letters and the signs next to them, half-width katakana,
-    private-use characters and U+FFFD.
+    Unusual are kanji that are not in level 1 of JIS X 0208 (縺, 繧: UTF-8 that was read as Shift_JIS), accented Latin
+    letters and the signs next to them, half-width katakana, private-use characters and U+FFFD.
     """
-    table = np.isin(kind_of_code_points(), [KINDS.index("kanji"), KINDS.index("other")])
+    table = np.equal(kind_of_code_points(), KINDS.index("kanji"))
     table[[ord(character) for character in _level_1() + _OTHER_KANJI]] = False
     for first, end in _RANGES:
         table[first:end] = True
     table[[ord(character) for character in _USUAL]] = False
-    assert len(table) == CODE_POINTS
     return table
 
 
