@@ -80,6 +80,7 @@ def jprep_signals() -> dict[str, str]:
         "lz4": f"{package}.published.compression:Lz4Signal",
         "uzushio": f"{package}.published.uzushio:UzushioSignals",
         "published_words": f"{package}.published.word_lists:PublishedWords",
+        "prose": f"{package}.prose.signal:ProseSignals",
     }
 
 

@@ -47,6 +47,18 @@ _FILTER = {
     "symbols/digits": "more than {max_digits} of the characters are digits",
     "urls/urls": "over {max_share} of the characters belong to URLs, or over {max_per_1000} URLs per 1,000",
     "sentence_end/no_sentence_end": "fewer than {min_share} of the lines end like a sentence: menus, lists",
+    "web-ja/code": "nearly nothing but code",
+    "web-ja/foreign": "few kana and kanji outside code: other languages, tables of numbers",
+    "web-ja/few_kana": "kanji without kana: Chinese, lists of names",
+    "web-ja/mojibake": "rare characters, as in text of a wrong encoding",
+    "web-ja/repetition": "runs of characters that occur again and again",
+    "web-ja/random_kana": "kana in an order that is not that of words",
+    "web-ja/decoration": "many exclamation marks, emoji or ornaments",
+    "web-ja/symbols": "many symbols outside code",
+    "web-ja/digits": "many digits",
+    "web-ja/urls": "mostly URLs",
+    "web-ja/keywords": "many spaces, commas or bars between words: lists of keywords",
+    "web-ja/no_sentences": "few particles, verb endings and ends of sentences: menus, lists of words",
     "repeated_lines/repeated_lines": "over {max_lines} of the lines, or {max_chars} of the characters, are repeats",
 }
 

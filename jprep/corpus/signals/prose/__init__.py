@@ -1,0 +1,1 @@
+"""Signals that tell prose from lists, code, repetition and broken text."""
