@@ -154,7 +154,14 @@ def _undecoded(text: str) -> ConfigError:
     return ConfigError("this file name or argument is not UTF-8", where=text[:_MAX_ARGUMENT], fix=fix)
 
 
-_RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack"), ("quality", "train"), ("compare",)}
+_RESTARTABLE = {
+    ("corpus", "build"),
+    ("tokenizer", "train"),
+    ("dataset", "pack"),
+    ("quality", "train"),
+    ("quality", "judge"),
+    ("compare",),
+}
 """Commands with the option `--restart`."""
 
 _RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")

@@ -63,6 +63,7 @@ def jprep_signals() -> dict[str, str]:
         "characters": f"{package}.characters:CharacterSignals",
         "lines": f"{package}.lines:LineSignals",
         "urls": f"{package}.urls:UrlSignals",
+        "judge": f"{package}.judge:JudgeSignal",
         "quality": f"{package}.quality:QualitySignal",
     }
 

@@ -2,6 +2,7 @@
 
 import click
 
+from jprep.cli.quality.judge import judge
 from jprep.cli.quality.score import score
 from jprep.cli.quality.train import train
 
@@ -11,5 +12,5 @@ def quality() -> None:
     """Train quality classifiers, and score documents with them."""
 
 
-for command in (train, score):
+for command in (train, score, judge):
     quality.add_command(command)

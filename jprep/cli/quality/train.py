@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--good", multiple=True, type=FINISHED_OUTPUT, metavar="PATH", help="Text of high quality.")
 @click.option("--bad", multiple=True, type=FINISHED_OUTPUT, metavar="PATH", help="Text of low quality.")
+@click.option(
+    "--labels", type=FINISHED_OUTPUT, metavar="DIR", help="Labels of `jprep quality judge`, for both classes."
+)
+@click.option("--threshold", type=float, help="The lowest score of a label that is good.")
 @click.option("--field", default="text", show_default=True, help="Field with the text, in JSONL and Parquet files.")
 @click.option("-o", "--output", required=True, type=OUTPUT_PATH, help="Output directory.")
 @click.option(
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 def train(
     good: tuple[Path, ...],
     bad: tuple[Path, ...],
+    labels: Path | None,
+    threshold: float | None,
     field: str,
     output: Path,
     restart: bool,
@@ -54,12 +60,17 @@ def train(
     from jprep.cli.common.progress import show_status
     from jprep.cli.common.shell_command import shell_command
     from jprep.corpus.quality import training
+    from jprep.corpus.quality.labelled import add_labels
 
     config = _config(options)
-    if not (good and bad):
-        raise click.UsageError("give at least one --good and one --bad")
+    if (labels is None) != (threshold is None):
+        raise click.UsageError("give --labels and --threshold together")
+    if labels is None and not (good and bad):
+        raise click.UsageError("give at least one --good and one --bad, or --labels")
     with show_status("training") as report:
         inputs = _documents(good, field), _documents(bad, field)
+        if labels is not None and threshold is not None:
+            inputs = add_labels(inputs, labels, threshold)
         card = training.train(*inputs, config, output, restart=restart, report=report)
     if as_json:
         names = ("fingerprint", "documents", "figures", "weights_sha256")
@@ -69,7 +80,7 @@ def train(
     for part, numbers in card.documents.items():
         table(f"documents, {part}", numbers)
     table("on the documents of `test`, the classes balanced", card.figures)
-    next_steps(shell_command("quality", "score", good[0], "--model", output))
+    next_steps(shell_command("quality", "score", good[0] if good else "PATH", "--model", output))
 
 
 def _config(options: dict[str, object]) -> QualityConfig:
