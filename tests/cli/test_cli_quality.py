@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jprep import Corpus
 from jprep.corpus.store import read_manifest
 from tests.conftest import Run
 
@@ -61,6 +62,25 @@ filters = [{{ signal = "quality_score", min = 0.5 }}]
     assert manifest.totals["documents"] == 20 and manifest.signals == ["quality_score"]
     assert manifest.rejects == {"filter.threshold/quality_score": 20}
     assert str(model) not in (tmp_path / "corpus" / "corpus.json").read_text()
+
+
+def test_buckets_of_a_score_are_sources(texts: Path, model: Path, jprep: Run, tmp_path: Path) -> None:
+    sources = "".join(
+        f"""
+[[corpus.sources]]
+name = "{name}"
+paths = ["{texts}/mixed.txt"]
+reader = {{ use = "text", documents = "line" }}
+filters = [{{ signal = "quality_score", {limits}, of = {{ use = "quality", model = "{model}" }} }}]
+"""
+        for name, limits in (("high", "min = 0.5"), ("low", "below = 0.5"))
+    )
+    recipe = f'name = "buckets"\n{sources}\n[corpus]\nsegmenter = "none"\ndedup = {{ documents = false }}\n'
+    (tmp_path / "recipe.toml").write_text(recipe, encoding="utf-8")
+    jprep("corpus", "build", "recipe.toml", "-o", "corpus", "--workers", 1, cwd=tmp_path)
+    found = {doc.text: doc.source for doc in Corpus(tmp_path / "corpus")}
+    lines = (texts / "mixed.txt").read_text("utf-8").replace("！", "!").splitlines()
+    assert found == {line: "low" if "激安" in line else "high" for line in lines}
 
 
 def test_wrong_options_are_refused(texts: Path, jprep: Run, tmp_path: Path) -> None:
