@@ -10,6 +10,7 @@ import pytest
 from jprep import Corpus
 from jprep.corpus.store import read_manifest
 from tests.conftest import Run
+from tests.fakes.chat_server import chat_server, completion
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +82,44 @@ filters = [{{ signal = "quality_score", {limits}, of = {{ use = "quality", model
     found = {doc.text: doc.source for doc in Corpus(tmp_path / "corpus")}
     lines = (texts / "mixed.txt").read_text("utf-8").replace("！", "!").splitlines()
     assert found == {line: "low" if "激安" in line else "high" for line in lines}
+
+
+def test_labels_train_a_classifier_and_are_a_column(texts: Path, jprep: Run, tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("{text}\n点数は？", encoding="utf-8")
+    with chat_server(lambda prompt, attempt: completion("点数：1" if "激安" in prompt else "点数：4")) as server:
+        words = (texts / "mixed.txt", texts / "good.txt", texts / "bad.txt", "--endpoint", server.url, "--model", "m")
+        words = (*words, "--prompt", "prompt.txt", "-o", "labels", "--concurrency", 16)
+        done = json.loads(jprep("quality", "judge", *words, "--json", cwd=tmp_path).stdout)
+    assert (done["labels"], done["missing"], done["asked_now"]) == (640, 0, 640)
+    options = ("--labels", "labels", "--threshold", 3, "--bits", 12, "-o", "model", "--json")
+    assert json.loads(jprep("quality", "train", *options, cwd=tmp_path).stdout)["figures"]["auc"] == 1
+    recipe = f"""
+name = "judged"
+[[corpus.sources]]
+name = "own"
+paths = ["{texts}/mixed.txt"]
+reader = {{ use = "text", documents = "line" }}
+[corpus]
+normalizers = []
+segmenter = "none"
+signals = [{{ use = "judge", labels = "labels" }}]
+"""
+    (tmp_path / "recipe.toml").write_text(recipe, encoding="utf-8")
+    jprep("corpus", "build", "recipe.toml", "-o", "corpus", "--workers", 1, cwd=tmp_path)
+    scores = {doc.text: doc.signals["judge_score"] for doc in Corpus(tmp_path / "corpus")}
+    assert scores == {text: 1.0 if "激安" in text else 4.0 for text in scores} and len(scores) == 40
+
+
+def test_a_judge_that_cannot_run_says_why(texts: Path, jprep: Run, tmp_path: Path) -> None:
+    words = ("quality", "judge", texts / "mixed.txt", "--model", "m", "-o", "labels", "--endpoint")
+    url = "http://127.0.0.1:9/v1"
+    assert "cannot be read" in jprep(*words, url, "--prompt", "none.txt", cwd=tmp_path, code=2).stderr
+    (tmp_path / "prompt.txt").write_text("{text}", encoding="utf-8")
+    fine = ("--prompt", "prompt.txt", "--retry-for", 0.1)
+    assert "http or https" in jprep(*words, "localhost:8000", *fine, cwd=tmp_path, code=2).stderr
+    failed = jprep(*words, url, *fine, cwd=tmp_path, code=3)
+    assert "no usable answer" in failed.stderr and "run the same command again" in failed.stderr
+    assert not (tmp_path / "labels").exists()
 
 
 def test_wrong_options_are_refused(texts: Path, jprep: Run, tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ def judge(
       jprep quality judge work/web/corpus --endpoint http://localhost:8000/v1 --model qwen --prompt p.txt -o work/labels
     """
     from jprep.cli.common.interrupt import graceful_interrupt
-    from jprep.corpus.quality.inputs import describe_inputs, read_documents
+    from jprep.corpus.quality.inputs import check_inputs, read_documents
     from jprep.corpus.quality.judging.endpoint import EndpointOptions
     from jprep.corpus.quality.judging.run import Budget
     from jprep.corpus.quality.judging.run import judge as run
 
-    describe_inputs(paths)
+    check_inputs(paths)
     budget = Budget(sample, max_requests, max_tokens, concurrency)
     server = EndpointOptions(endpoint, os.environ.get(_KEY, ""), timeout, retry_for)
     with graceful_interrupt() as stopping:

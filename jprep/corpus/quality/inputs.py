@@ -32,6 +32,15 @@ def describe_inputs(paths: Sequence[Path]) -> list[dict[str, str]]:
     return [_describe(path) for path in paths]
 
 
+def check_inputs(paths: Sequence[Path]) -> None:
+    """Check that each path is a corpus or a file that can be read; see `describe_inputs`, which also hashes them."""
+    for path in paths:
+        if path.is_dir():
+            read_manifest(path)
+        else:
+            _reader(path)
+
+
 def _describe(path: Path) -> dict[str, str]:
     if path.is_dir():
         corpus = read_manifest(path)

@@ -1,4 +1,4 @@
-"""`jprep quality judge` killed after any reply: the same labels, and no answered request again."""
+"""`jprep quality` killed: the same bytes, and no answered request again."""
 
 from __future__ import annotations
 
@@ -25,4 +25,16 @@ def test_a_killed_run_resumes(at: str, tmp_path: Path, jprep: Run) -> None:
         done = jprep("quality", "judge", *words, "-o", "rough", cwd=tmp_path)
         assert "without_score" in done.stdout
         assert set(server.prompts.values()) == {1} and len(server.prompts) == 8
+    assert digests(tmp_path / "rough") == digests(tmp_path / "calm")
+
+
+@pytest.mark.parametrize("at", ["output.opened@2", "output.written@2", "output.renamed@2", "output.renamed@3"])
+def test_a_killed_training_starts_anew(at: str, tmp_path: Path, jprep: Run) -> None:
+    for name, text in (("good", "歴史と文化の研究"), ("bad", "激安！クリック")):
+        lines = "\n".join(f"{text}{chr(0x4E00 + number)}" for number in range(200))
+        (tmp_path / f"{name}.txt").write_text(lines, encoding="utf-8")
+    words = ("quality", "train", "--good", "good.txt", "--bad", "bad.txt", "--bits", 8, "-o")
+    jprep(*words, "calm", cwd=tmp_path)
+    jprep(*words, "rough", cwd=tmp_path, env={"JPREP_FAILPOINT": f"{at}=die"}, code=-9)
+    jprep(*words, "rough", cwd=tmp_path)
     assert digests(tmp_path / "rough") == digests(tmp_path / "calm")
