@@ -34,6 +34,7 @@ from jprep.cli.pipeline.init import init
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
 from jprep.cli.pipeline.run import run
+from jprep.cli.quality import quality
 from jprep.cli.report import report
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
@@ -68,7 +69,7 @@ def cli() -> None:
 
 _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
-_DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
+_DATA, _MODELS = (corpus, quality, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
 _PAGES, _MACHINE = (report, view, compare), (list_plugins, quickstart, doctor, completion)
 
@@ -153,7 +154,14 @@ def _undecoded(text: str) -> ConfigError:
     return ConfigError("this file name or argument is not UTF-8", where=text[:_MAX_ARGUMENT], fix=fix)
 
 
-_RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack"), ("compare",)}
+_RESTARTABLE = {
+    ("corpus", "build"),
+    ("tokenizer", "train"),
+    ("dataset", "pack"),
+    ("quality", "train"),
+    ("quality", "judge"),
+    ("compare",),
+}
 """Commands with the option `--restart`."""
 
 _RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")

@@ -81,6 +81,8 @@ def jprep_signals() -> dict[str, str]:
         "uzushio": f"{package}.published.uzushio:UzushioSignals",
         "published_words": f"{package}.published.word_lists:PublishedWords",
         "prose": f"{package}.prose.signal:ProseSignals",
+        "judge": f"{package}.judge:JudgeSignal",
+        "quality": f"{package}.quality:QualitySignal",
     }
 
 

@@ -37,7 +37,7 @@ from jprep.io.verified_files import verify_file
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _MAX_NAMES = 3  # files that a message names
 _DEPTH = 3  # maximum depth of a file in an output: checkpoints/step-100/model.safetensors
-_PLANS = ("inputs.json", "stage.json", "training.json", "exporting.json", "comparing.json")
+_PLANS = ("inputs.json", "stage.json", "training.json", "exporting.json", "comparing.json", "judging.json")
 """Files in `STATE` that only plan work; if there are no others, nothing has been done."""
 
 _LOST_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

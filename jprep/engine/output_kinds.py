@@ -95,6 +95,12 @@ DOWNLOADS = OutputKind(
 COMPARISON = OutputKind(
     name="comparison", manifest="compare.json", claim="comparing.json", unfinished=(f"{STATE}/comparing.json",)
 )
+QUALITY_MODEL = OutputKind(
+    name="quality model", manifest="quality.json", claim="training.json", unfinished=(f"{STATE}/texts/*",)
+)
+QUALITY_LABELS = OutputKind(
+    name="set of labels", manifest="labels.json", claim="judging.json", unfinished=(f"{STATE}/judging.json",)
+)
 
 KINDS = (
     CORPUS,
@@ -109,6 +115,8 @@ KINDS = (
     RECIPE,
     DOWNLOADS,
     COMPARISON,
+    QUALITY_MODEL,
+    QUALITY_LABELS,
 )
 
 

@@ -29,6 +29,7 @@ NAMES = (
     "run.renamed",  # it is renamed, no older one is deleted yet
     "run.unnamed",  # an older one is renamed for deletion, not yet deleted
     "compare.scored",  # the scores of a model are written
+    "judge.replied",  # a reply of a language model is on the disk
 )
 
 _ACTIVE = os.environ.get("JPREP_FAILPOINT", "")

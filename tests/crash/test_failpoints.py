@@ -15,7 +15,7 @@ from jprep.io import failpoints
 from tests.conftest import digests
 from tests.crash.conftest import Work
 
-NAMES = [name for name in failpoints.NAMES if not name.startswith(("tokenizer.", "run.", "compare."))]
+NAMES = [name for name in failpoints.NAMES if not name.startswith(("tokenizer.", "run.", "compare.", "judge."))]
 LATER = {
     "output.opened": (4, 9, 17), "output.written": (3, 10, 18), "output.renamed": (2, 11, 19),
     "receipt.written": (3, 7), "stage.begun": (2, 3, 4, 5), "stage.done": (2, 3, 4, 5), "corpus.sealing": (),

@@ -14,7 +14,8 @@ from jprep.io.escaping import one_line
 
 COMMANDS = (
     "backends", "compare", "completion", "convert", "corpus", "dataset", "doctor", "export", "infer", "init",
-    "plugins", "push", "quickstart", "recipes", "report", "run", "service", "text", "tokenizer", "train", "view",
+    "plugins", "push", "quality", "quickstart", "recipes", "report", "run", "service", "text", "tokenizer",
+    "train", "view",
 )  # fmt: skip
 """The commands' names, for `make_runnable`; importing the commands to list them would be slow."""
 

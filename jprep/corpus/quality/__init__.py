@@ -1,0 +1,1 @@
+"""Quality classifiers: hashed character n-grams, trained on good and bad text."""

@@ -1,0 +1,1 @@
+"""Labels of documents by a language model behind an OpenAI-compatible endpoint."""

@@ -1,0 +1,271 @@
+"""Ask a language model for the quality of documents: sampled, cached, within a budget, resumable."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from jprep.config import ConfigSection
+from jprep.corpus.document import Document
+from jprep.corpus.quality.judging.endpoint import Answer, Endpoint, EndpointOptions
+from jprep.corpus.quality.judging.labels import (
+    LOG,
+    PATTERN,
+    Label,
+    LabelCard,
+    LabelLog,
+    document_hash,
+    read_card,
+    read_labels,
+    seal_labels,
+)
+from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import QUALITY_LABELS
+from jprep.errors import ConfigError, Interrupted
+
+VERSION = 1
+"""Increased when the same reply gives another score, or the same document another request."""
+
+TEXT = "{text}"
+NUMBER = r"-?\d+(?:\.\d+)?"
+
+
+class JudgeConfig(ConfigSection, frozen=True):
+    """What the labels depend on.
+
+    Attributes:
+        model: name of the model, as the endpoint knows it.
+        prompt: the request; `{text}` stands for the document.
+        pattern: regular expression of the score; its last match in the reply counts, or the match's first group.
+        lowest: smallest valid score.
+        highest: largest valid score.
+        max_characters: characters of a document that are sent.
+        reply_tokens: longest reply, in tokens.
+    """
+
+    model: str
+    prompt: str
+    pattern: str = NUMBER
+    lowest: float = 0.0
+    highest: float = 5.0
+    max_characters: Annotated[int, msgspec.Meta(ge=1)] = 8000
+    reply_tokens: Annotated[int, msgspec.Meta(ge=1)] = 512
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """Limits; they do not enter the fingerprint.
+
+    Attributes:
+        sample: documents to label, drawn by a hash of their text.
+        max_requests: documents that the directory may ask about, all runs together; None is no limit.
+        max_tokens: tokens after which no request is sent, all runs together; None is no limit.
+        concurrency: requests at the same time.
+    """
+
+    sample: int = 1000
+    max_requests: int | None = None
+    max_tokens: int | None = None
+    concurrency: int = 4
+
+
+class JudgeResult(msgspec.Struct, frozen=True):
+    """The labels after a run.
+
+    Attributes:
+        card: their manifest.
+        asked: documents that this run asked about.
+        missing: sampled documents without a label, because the budget is spent.
+        retries: failed attempts of this run.
+    """
+
+    card: LabelCard
+    asked: int
+    missing: int
+    retries: int
+
+
+def judge(
+    read: Callable[[], Iterator[Document]],
+    config: JudgeConfig,
+    budget: Budget,
+    endpoint: EndpointOptions,
+    folder: Path,
+    *,
+    restart: bool = False,
+    stopping: Callable[[], bool] = lambda: False,
+) -> JudgeResult:
+    """Label a sample of documents, or continue: no document is asked about twice.
+
+    Args:
+        read: yields the documents; called twice.
+        config: model, prompt, and how scores are read.
+        budget: limits.
+        endpoint: where the model is.
+        folder: output directory; new, empty, or with labels of the same model and prompt.
+        restart: discard labels of another model or prompt.
+        stopping: returns whether to stop.
+
+    Raises:
+        MismatchError: the directory holds labels of another model or prompt.
+        ConfigError: the prompt or the pattern is invalid, or the endpoint refuses requests.
+        MachineError: the endpoint gives no answer for too long; finished replies are kept.
+        Interrupted: `stopping` returned true; finished replies are kept.
+    """
+    _check(config)
+    made_from = plain({"version": VERSION, "config": config})
+    client = Endpoint(endpoint, stopping)
+    out = OutputDirectory(folder, QUALITY_LABELS, files=(PATTERN,))
+    with out.claim():
+        if restart:
+            out.restart()
+        before = list[Label]()
+        if out.finished:
+            card = read_card(folder)
+            out.verify(made_from, card.made_from, [(card.file, card.sha256)], "`jprep quality judge … --restart`")
+            before = read_labels(folder)
+        out.resume(made_from)
+        log = LabelLog(out.state / LOG)
+        try:
+            run = _Run(read, config, budget, client, before, log)
+            asked, missing = run.ask_all(stopping)
+        finally:
+            log.close()
+        labels = {each.hash: each for each in (*log.labels, *before)}
+        about = {"jprep": version("jprep"), "fingerprint": fingerprint(made_from)}
+        card = seal_labels(out, labels.values(), made_from, about)
+        out.clean()
+    return JudgeResult(card, asked, missing, client.retries)
+
+
+class _Run:
+    def __init__(
+        self,
+        read: Callable[[], Iterator[Document]],
+        config: JudgeConfig,
+        budget: Budget,
+        client: Endpoint,
+        before: list[Label],
+        log: LabelLog,
+    ) -> None:
+        self._read, self._config, self._budget, self._client, self._log = read, config, budget, client, log
+        known = [*before, *log.labels]
+        self._known = {each.hash for each in known}
+        self._tokens = sum(each.tokens for each in known)
+
+    def ask_all(self, stopping: Callable[[], bool]) -> tuple[int, int]:
+        """Ask about all sampled documents that the budget allows; return how many, and how many are left."""
+        wanted = self._sample()
+        missing = wanted - self._known
+        if self._budget.max_requests is not None:
+            left = max(0, self._budget.max_requests - len(self._known))
+            chosen = set(sorted(missing)[:left])
+        else:
+            chosen = set(missing)
+        before = len(self._log.labels)
+        with ThreadPoolExecutor(self._budget.concurrency) as pool:
+            self._submit(pool, chosen, stopping)
+        asked = len(self._log.labels) - before
+        return asked, len(missing) - asked
+
+    def _sample(self) -> set[str]:
+        """Return the smallest hashes of the documents; equal texts count once."""
+        heap, held = list[int](), set[int]()
+        for doc in self._read():
+            found = int(document_hash(doc.text), 16) if doc.text.strip() else -1
+            if found < 0 or found in held or (len(heap) >= self._budget.sample and -heap[0] <= found):
+                continue
+            heapq.heappush(heap, -found)
+            held.add(found)
+            if len(heap) > self._budget.sample:
+                held.remove(-heapq.heappop(heap))
+        return {f"{each:032x}" for each in held}
+
+    def _submit(self, pool: ThreadPoolExecutor, chosen: set[str], stopping: Callable[[], bool]) -> None:
+        """Keep as many requests under way as allowed; after an error, keep the replies of the others."""
+        running, documents = set[Future[Label]](), self._documents(chosen)
+        try:
+            while True:
+                spent = self._budget.max_tokens is not None and self._tokens >= self._budget.max_tokens
+                while len(running) < self._budget.concurrency and not spent and not stopping():
+                    doc = next(documents, None)
+                    if doc is None:
+                        break
+                    running.add(pool.submit(self._label, doc))
+                if not running:
+                    break
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                self._collect(done)
+        except BaseException:
+            self._collect(wait(running).done, keep_errors=False)
+            raise
+        if stopping():
+            raise Interrupted("interrupted; finished replies are kept")
+
+    def _collect(self, done: set[Future[Label]], *, keep_errors: bool = True) -> None:
+        failed = [future for future in done if future.exception()]
+        for future in done:
+            if not future.exception():
+                self._log.append(future.result())
+                self._tokens += future.result().tokens
+        if failed and keep_errors:
+            raise failed[0].exception()  # type: ignore[misc]
+
+    def _documents(self, chosen: set[str]) -> Iterator[Document]:
+        for doc in self._read():
+            found = document_hash(doc.text)
+            if found in chosen:
+                chosen.discard(found)
+                yield doc
+
+    def _label(self, doc: Document) -> Label:
+        text = doc.text[: self._config.max_characters]
+        answer: Answer = self._client.ask(request_body(self._config, text))
+        score = None if answer.reply is None else read_score(answer.reply, self._config)
+        return Label(document_hash(doc.text), doc.id, score, answer.reply, answer.tokens, text)
+
+
+def request_body(config: JudgeConfig, text: str) -> dict[str, Any]:
+    """Return the request about a text."""
+    content = config.prompt.replace(TEXT, text)
+    message = {"role": "user", "content": content.encode("utf-8", "replace").decode()}
+    return {
+        "model": config.model,
+        "messages": [message],
+        "temperature": 0,
+        "seed": 0,
+        "max_tokens": config.reply_tokens,
+    }
+
+
+def read_score(reply: str, config: JudgeConfig) -> float | None:
+    """Return the score in a reply; None if there is none, or it is out of range."""
+    found = None
+    for found in re.finditer(config.pattern, reply):  # noqa: B007 - the last one counts
+        pass
+    if found is None:
+        return None
+    try:
+        score = float(found[1] if found.re.groups else found[0])
+    except (TypeError, ValueError):
+        return None
+    return score if config.lowest <= score <= config.highest else None
+
+
+def _check(config: JudgeConfig) -> None:
+    if TEXT not in config.prompt:
+        fix = f"write {TEXT} where the document belongs"
+        raise ConfigError(f"the prompt does not contain {TEXT}", where="--prompt", fix=fix)
+    try:
+        re.compile(config.pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"not a regular expression: {error}", where="--pattern", fix="e.g. 'score: ([0-5])'"
+        ) from error

@@ -1,0 +1,128 @@
+"""Hash the character n-grams of texts to buckets."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import numpy as np
+
+from jprep.config import ConfigSection
+from jprep.corpus.signals.character_kinds import CODE_POINTS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+VERSION = 1
+"""Increased when the same text gets other buckets."""
+
+_BLOCK = 1 << 15  # code points hashed at a time: all arrays of a block stay in the processor's cache
+_STEP, _FINISH = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)
+_WORD_BITS = 32
+
+
+class NgramConfig(ConfigSection, frozen=True):
+    """Which n-grams are features, and how many buckets they share.
+
+    Attributes:
+        shortest: characters in the shortest n-gram.
+        longest: characters in the longest one.
+        bits: the features are hashed to 2 ** bits buckets.
+    """
+
+    shortest: Annotated[int, msgspec.Meta(ge=1, le=8)] = 2
+    longest: Annotated[int, msgspec.Meta(ge=1, le=8)] = 4
+    bits: Annotated[int, msgspec.Meta(ge=8, le=24)] = 20
+
+    @property
+    def lengths(self) -> range:
+        """The lengths of the n-grams."""
+        return range(self.shortest, self.longest + 1)
+
+
+class HashedBlock(msgspec.Struct):
+    """The n-grams that begin in one stretch of the texts.
+
+    Attributes:
+        start: index of the first code point of the stretch.
+        buckets: the bucket of the n-gram at each position, one array for each length.
+        inside: whether that n-gram lies within its text and the line feed behind it, one array for each length; None
+            says that all do.
+    """
+
+    start: int
+    buckets: list[NDArray[np.uint32]]
+    inside: list[NDArray[np.bool_] | None]
+
+
+def hash_ngrams(codes: NDArray[np.uint32], ends: NDArray[np.int64], config: NgramConfig) -> Iterator[HashedBlock]:
+    """Yield the buckets of all n-grams, a block of positions at a time, so that memory is bounded.
+
+    Width and case of Latin letters and the values of digits do not count.
+
+    Args:
+        codes: the code points of the texts, each followed by a line feed, see `TextBatch.codes`.
+        ends: where each text and its line feed end, shape [texts]. An n-gram does not reach beyond its own text's end.
+        config: the n-grams.
+    """
+    for start in range(0, len(codes), _BLOCK):
+        size = min(_BLOCK, len(codes) - start)
+        folded = np.zeros(size + config.longest - 1, np.uint32)
+        part = codes[start : start + len(folded)]
+        np.take(_fold(), part, out=folded[: len(part)], mode="clip")
+        near = ends[np.searchsorted(ends, start, side="right") :]
+        near = near[: np.searchsorted(near, start + len(folded) + 1)] - start
+        yield HashedBlock(start, _buckets(folded, size, config), [_inside(near, size, n) for n in config.lengths])
+
+
+def count_ngrams(lengths: NDArray[np.int64], config: NgramConfig) -> NDArray[np.int64]:
+    """Return the number of n-grams of each text, shape [texts]; an empty text has none.
+
+    Args:
+        lengths: characters of each text, without the line feed behind it.
+        config: the n-grams.
+    """
+    counts = sum(np.maximum(lengths + 2 - n, 0) for n in config.lengths)
+    return np.where(lengths > 0, counts, 0)
+
+
+def _buckets(folded: NDArray[np.uint32], size: int, config: NgramConfig) -> list[NDArray[np.uint32]]:
+    shift = np.uint32(_WORD_BITS - config.bits)
+    hashed, found = folded[:size].copy(), []
+    for n in range(1, config.longest + 1):
+        if n > 1:
+            hashed *= _STEP
+            hashed += folded[n - 1 : n - 1 + size]
+        if n >= config.shortest:
+            mixed = hashed ^ (hashed >> np.uint32(15))
+            mixed += np.uint32(n)
+            mixed *= _FINISH
+            mixed >>= shift
+            found.append(mixed)
+    return found
+
+
+def _inside(ends: NDArray[np.int64], size: int, n: int) -> NDArray[np.bool_] | None:
+    """Return which n-grams do not reach beyond the end of a text, given the ends relative to the block."""
+    crossing = (ends[:, None] - np.arange(1, n)).ravel()
+    crossing = crossing[(crossing >= 0) & (crossing < size)]
+    if not len(crossing):
+        return None
+    inside = np.ones(size, bool)
+    inside[crossing] = False
+    return inside
+
+
+@functools.cache
+def _fold() -> NDArray[np.uint32]:
+    """Return the code point that stands for each code point, shape [0x110000]."""
+    table = np.arange(CODE_POINTS, dtype=np.uint32)
+    wide = slice(ord("！"), ord("～") + 1)
+    table[wide] = np.arange(ord("!"), ord("~") + 1)
+    table[ord("\u3000")] = ord(" ")
+    for start in (0, ord("！") - ord("!")):
+        table[start + ord("A") : start + ord("Z") + 1] = np.arange(ord("a"), ord("z") + 1)
+        table[start + ord("0") : start + ord("9") + 1] = ord("0")
+    return table

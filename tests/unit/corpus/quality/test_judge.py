@@ -1,0 +1,206 @@
+"""Labels by a language model: retries, budgets, caching, and their use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from jprep.corpus.config import make_step
+from jprep.corpus.document import Document
+from jprep.corpus.quality.judging.endpoint import EndpointOptions, check_endpoint
+from jprep.corpus.quality.judging.labels import Label, LabelLog, read_labels
+from jprep.corpus.quality.judging.run import Budget, JudgeConfig, JudgeResult, judge, read_score
+from jprep.corpus.quality.labelled import add_labels
+from jprep.corpus.quality.training import TrainingInput
+from jprep.corpus.signals.batch import TextBatch
+from jprep.errors import ConfigError, DamagedError, Interrupted, MachineError, MismatchError
+from tests.conftest import digests
+from tests.fakes.chat_server import ChatServer, Reply, chat_server, completion
+
+DOCS = [Document(f"own:{number}", "own", "", "", f"文書{number}") for number in range(12)]
+ALL = Budget()
+CONFIG = JudgeConfig(model="tiny", prompt="採点：{text}")
+SCORES = {f"採点：文書{number}": number % 6 for number in range(12)}
+
+
+def good_answer(prompt: str, attempt: int) -> Reply:
+    return completion(f"10点満点ではない。Score: {SCORES[prompt]}")
+
+
+def run(server: ChatServer, folder: Path, budget: Budget = ALL, **options: object) -> JudgeResult:
+    endpoint = EndpointOptions(server.url, "secret-key", timeout_s=1.0, retry_for_s=20.0)
+    config = msgspec.structs.replace(CONFIG, **{key: options.pop(key) for key in ("model",) if key in options})
+    return judge(lambda: iter(DOCS), config, budget, endpoint, folder, **options)  # type: ignore[arg-type]
+
+
+def failing_first(failure: Callable[[], Reply | None]) -> Callable[[str, int], Reply | None]:
+    return lambda prompt, attempt: failure() if attempt == 1 and prompt.endswith("3") else good_answer(prompt, attempt)
+
+
+def hang() -> None:
+    time.sleep(1.5)
+
+
+FAILURES: dict[str, Callable[[], Reply | None]] = {
+    "rate limit": lambda: (429, {"Retry-After": "1"}, b"slow down"),
+    "server error": lambda: (500, {}, b"oops"),
+    "closed": lambda: None,
+    "hangs": hang,
+    "garbage": lambda: (200, {}, b"\xff{not json"),
+    "other json": lambda: (200, {}, b'{"choices": []}'),
+    "too long": lambda: (200, {}, b" " * (2 << 20)),
+    "wrong date": lambda: (429, {"Retry-After": "Mon, 23 Nov 2026 07:00:00 GMT"}, b""),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failures_are_retried_and_do_not_change_the_labels(name: str, tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        run(server, tmp_path / "calm")
+    with chat_server(failing_first(FAILURES[name])) as server:
+        found = run(server, tmp_path / "rough")
+        assert found.retries == 1 and found.asked == 12 and server.prompts["採点：文書3"] == 2
+    assert digests(tmp_path / "rough") == digests(tmp_path / "calm")
+    assert {each.id: each.score for each in read_labels(tmp_path / "rough")} == {
+        f"own:{number}": number % 6 for number in range(12)
+    }
+
+
+def test_no_document_is_asked_about_twice_and_a_larger_sample_continues(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        first = run(server, tmp_path / "labels", Budget(sample=5, concurrency=2))
+        assert first.asked == 5 and server.most <= 2
+        again = run(server, tmp_path / "labels", Budget(sample=5))
+        assert again.asked == 0 and again.card == first.card
+        run(server, tmp_path / "labels", Budget(sample=100))
+        assert set(server.prompts.values()) == {1} and len(server.prompts) == 12
+        run(server, tmp_path / "whole")
+    assert digests(tmp_path / "labels") == digests(tmp_path / "whole")
+
+
+def test_another_model_is_refused_unless_restarted(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        run(server, tmp_path / "labels")
+        with pytest.raises(MismatchError):
+            run(server, tmp_path / "labels", model="other")
+        assert run(server, tmp_path / "labels", model="other", restart=True).asked == 12
+        assert server.bodies[-1]["model"] == "other" and server.bodies[-1]["temperature"] == 0
+
+
+def test_budgets_stop_and_can_be_raised(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        found = run(server, tmp_path / "labels", Budget(max_requests=4))
+        assert (found.asked, found.missing) == (4, 8) and server.prompts.total() == 4
+        assert run(server, tmp_path / "labels", Budget(max_requests=4)).asked == 0
+        assert run(server, tmp_path / "labels", Budget(max_tokens=65, concurrency=1)).asked == 3  # at 40 of 65 tokens
+        assert run(server, tmp_path / "labels").missing == 0
+        assert server.prompts.total() == 12
+
+
+def test_a_dead_server_is_given_up_and_replies_are_kept(tmp_path: Path) -> None:
+    def answer(prompt: str, attempt: int) -> Reply | None:
+        return None if prompt.endswith("7") else good_answer(prompt, attempt)
+
+    with chat_server(answer) as server:
+        endpoint = EndpointOptions(server.url, timeout_s=1.0, retry_for_s=0.2)
+        with pytest.raises(MachineError, match="no usable answer"):
+            judge(lambda: iter(DOCS), CONFIG, Budget(concurrency=1), endpoint, tmp_path / "labels")
+    with chat_server(good_answer) as server:
+        assert run(server, tmp_path / "labels").asked == 12 - 7
+        assert "採点：文書0" not in server.prompts
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404])
+def test_a_refusal_ends_the_run_and_does_not_show_the_key(status: int, tmp_path: Path) -> None:
+    headers = {"Location": "http://127.0.0.1:9/"} if status == 301 else {}
+    with chat_server(lambda prompt, attempt: (status, headers, b"bad key secret-key \x1b[2J")) as server:
+        with pytest.raises(ConfigError) as error:
+            run(server, tmp_path / "labels")
+        assert server.keys[0] == "Bearer secret-key" and len(server.keys) <= 4
+    assert str(status) in str(error.value) and "secret-key" not in str(error.value) and "\x1b" not in str(error.value)
+    assert not (tmp_path / "labels").exists()
+
+
+def test_the_key_is_not_stored(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        run(server, tmp_path / "labels")
+    assert all(b"secret" not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_replies_without_a_score_and_refused_documents_are_counted(tmp_path: Path) -> None:
+    def answer(prompt: str, attempt: int) -> Reply:
+        if prompt.endswith("4"):
+            return 400, {}, b"too long"
+        return completion("no idea" if prompt.endswith("5") else "Score: 9" if prompt.endswith("6") else "Score: 2")
+
+    with chat_server(answer) as server:
+        found = run(server, tmp_path / "labels")
+        assert found.card.counts == {"labels": 12, "without_score": 3, "tokens": 110}
+        assert run(server, tmp_path / "labels").asked == 0
+
+
+def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        with pytest.raises(Interrupted):
+            run(server, tmp_path / "labels", Budget(concurrency=1), stopping=lambda: server.prompts.total() >= 3)
+        assert run(server, tmp_path / "labels").card.counts["labels"] == 12
+        assert set(server.prompts.values()) == {1}
+
+
+def test_a_torn_line_is_dropped_and_a_damaged_one_refused(tmp_path: Path) -> None:
+    path = tmp_path / "replies"
+    log = LabelLog(path)
+    for number in range(3):
+        log.append(Label(f"{number:032x}", str(number), 1.0, "1", 1, "文"))
+    log.close()
+    data = path.read_bytes()
+    path.write_bytes(data[:-5])
+    log = LabelLog(path)
+    assert [each.id for each in log.labels] == ["0", "1"]
+    log.append(Label(f"{2:032x}", "2", 1.0, "1", 1, "文"))
+    log.close()
+    assert path.read_bytes() == data
+    path.write_bytes(data.replace(b'"score":1.0', b'"score":2.0', 1))
+    with pytest.raises(DamagedError):
+        LabelLog(path)
+
+
+def test_labels_are_a_signal_and_examples(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        run(server, tmp_path / "labels", Budget(sample=6))
+    labels = read_labels(tmp_path / "labels")
+    signal = make_step("signal", {"use": "judge", "labels": str(tmp_path / "labels")})
+    values = signal.measure(TextBatch(DOCS))["judge_score"]
+    assert {doc.id: value for doc, value in zip(DOCS, values, strict=True) if not np.isnan(value)} == {
+        each.id: each.score for each in labels
+    }
+    assert len(signal.provenance()["labels"]) == 64
+    empty = TrainingInput([], lambda: iter(()))
+    good, bad = add_labels((empty, empty), tmp_path / "labels", 3)
+    assert {doc.id for doc in good.read()} == {each.id for each in labels if (each.score or 0) >= 3}
+    assert len(list(good.read())) + len(list(bad.read())) == 6
+
+
+@pytest.mark.parametrize(
+    ("reply", "score"),
+    [("3", 3.0), ("満点5のうち 2.5", 2.5), ("-1", None), ("6", None), ("点", None), ("", None), ("9" * 400, None)],
+)
+def test_the_last_number_in_range_is_the_score(reply: str, score: float | None) -> None:
+    assert read_score(reply, CONFIG) == score
+
+
+def test_patterns_and_prompts_are_checked(tmp_path: Path) -> None:
+    config = JudgeConfig(model="m", prompt="{text}", pattern=r"点数[:：](\d)?")
+    assert read_score("点数：4 (5段階)", config) == 4 and read_score("点数：", config) is None
+    endpoint = EndpointOptions("http://127.0.0.1:9/v1")
+    for wrong in (JudgeConfig(model="m", prompt="no place"), JudgeConfig(model="m", prompt="{text}", pattern="(")):
+        with pytest.raises(ConfigError):
+            judge(lambda: iter(DOCS), wrong, Budget(), endpoint, tmp_path / "labels")
+    for url in ("file:///etc/passwd", "localhost:8000", "http://user:pass@host/v1", "http://"):
+        with pytest.raises(ConfigError):
+            check_endpoint(url)
