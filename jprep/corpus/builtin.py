@@ -61,6 +61,7 @@ def jprep_signals() -> dict[str, str]:
     package = "jprep.corpus.signals"
     return {
         "characters": f"{package}.characters:CharacterSignals",
+        "language": f"{package}.language.signal:LanguageSignal",
         "lines": f"{package}.lines:LineSignals",
         "urls": f"{package}.urls:UrlSignals",
     }
