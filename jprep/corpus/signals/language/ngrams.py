@@ -27,6 +27,12 @@ CLASSES = 5
 _FIELD_BITS = 12
 _RUN = ((1 << _FIELD_BITS) - 1) // (ORDERS * (LEVELS - 1))  # characters whose packed weights add up without overflow
 _CHUNK = 1 << 15  # characters; what is computed for them stays in a processor's second cache
+_WIDE_BITS = 2 * _FIELD_BITS  # enough for a sum over a chunk
+_LOW = (1 << _WIDE_BITS) - 1
+_WIDE = ((1 << _FIELD_BITS) - 1) * ((1 << _WIDE_BITS) + 1)
+_FIELD_PAIRS = ((0, 2), (1, 3), (4, CLASSES))
+"""Classes whose sums fit into one integer: every second one. The last is alone; what is beside it is 0."""
+
 _SHIFT = np.uint32(32 - HASH_BITS)
 _FIRST, _SECOND, _THIRD = (np.uint32(odd) for odd in (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D))
 
@@ -44,7 +50,7 @@ def hashed_places(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArra
     second = codes * _SECOND
     pairs = codes[:-1] * _FIRST
     pairs += second[1:]
-    pairs *= codes[:-1] != codes[1:]
+    pairs[codes[:-1] == codes[1:]] = 0
     triples = pairs[:-1] * _THIRD
     triples += second[2:]
     return pairs[:-1] >> _SHIFT, triples >> _SHIFT
@@ -71,13 +77,13 @@ def sum_weights(
         starts: where each text begins in `codes`, shape [texts + 1].
         tables: packed weights of unigrams, bigrams and trigrams.
     """
-    sums = np.zeros((len(starts) - 1, CLASSES), np.int64)
+    sums = np.zeros((len(starts) - 1, CLASSES + 1), np.int64)
     padded = np.concatenate([codes, np.zeros(2, codes.dtype)])
     for begin in range(0, len(codes), _CHUNK):
         end = min(begin + _CHUNK, len(codes))
         _add_chunk(sums, padded[begin : end + 2], begin, starts, tables)
     lengths = np.diff(starts) - 1
-    return sums - (ZERO * _ngrams(lengths))[:, None]
+    return sums[:, :CLASSES] - (ZERO * _ngrams(lengths))[:, None]
 
 
 def _add_chunk(
@@ -97,15 +103,17 @@ def _add_chunk(
     longest[_inside(line_feeds - 1, size)] = 0
     values += longest
     values[_inside(line_feeds, size)] = 0
-    first = max(int(np.searchsorted(starts, begin, side="right")) - 1, 0)
-    inner = starts[first + 1 : int(np.searchsorted(starts, begin + size, side="left"))] - begin
-    edges = np.union1d(np.arange(0, size, _RUN), inner)
+    doc = int(np.searchsorted(starts, begin, side="right")) - 1
+    inner = starts[doc + 1 : int(np.searchsorted(starts, begin + size))] - begin
+    edges = np.sort(np.concatenate([np.arange(0, size, _RUN), inner]))
+    edges = edges[np.append(True, edges[1:] != edges[:-1])]
     runs = np.add.reduceat(values, edges)
-    docs = first + np.searchsorted(inner, edges, side="right")
-    for field in range(CLASSES):
-        of_class = (runs >> (field * _FIELD_BITS)) & ((1 << _FIELD_BITS) - 1)
-        counts = np.bincount(docs - first, of_class)
-        sums[first : first + len(counts), field] += counts.astype(np.int64)
+    docs = np.searchsorted(edges, np.append(0, inner))
+    of_docs = sums[doc : doc + len(docs)]
+    for field, other in _FIELD_PAIRS:
+        wide = np.add.reduceat((runs >> (field * _FIELD_BITS)) & _WIDE, docs)
+        of_docs[:, field] += wide & _LOW
+        of_docs[:, other] += wide >> _WIDE_BITS
 
 
 def _inside(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
