@@ -63,6 +63,7 @@ def jprep_signals() -> dict[str, str]:
         "characters": f"{package}.characters:CharacterSignals",
         "language": f"{package}.language.signal:LanguageSignal",
         "lines": f"{package}.lines:LineSignals",
+        "ng_words": f"{package}.words.signal:NgWordsSignal",
         "urls": f"{package}.urls:UrlSignals",
     }
 
