@@ -61,6 +61,7 @@ def jprep_signals() -> dict[str, str]:
     package = "jprep.corpus.signals"
     return {
         "characters": f"{package}.characters:CharacterSignals",
+        "fasttext": f"{package}.language.fasttext:FastTextSignal",
         "language": f"{package}.language.signal:LanguageSignal",
         "lines": f"{package}.lines:LineSignals",
         "ng_words": f"{package}.words.signal:NgWordsSignal",
