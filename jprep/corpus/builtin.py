@@ -65,6 +65,7 @@ def jprep_signals() -> dict[str, str]:
         "language": f"{package}.language.signal:LanguageSignal",
         "lines": f"{package}.lines:LineSignals",
         "ng_words": f"{package}.words.signal:NgWordsSignal",
+        "perplexity": f"{package}.perplexity.signal:PerplexitySignal",
         "urls": f"{package}.urls:UrlSignals",
     }
 
