@@ -82,10 +82,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return segmenter_of(self.made_from)
 
     @property
+    def described_signals(self) -> list[dict[str, Any]]:
+        """The signals that the files have: name, version, config, provenance and columns of each."""
+        last: dict[str, Any] = self.made_from["filtered"][-1] if "filtered" in self.made_from else {}
+        return list((last or self.made_from["documents"]).get("signals", []))
+
+    @property
     def signals(self) -> list[str]:
         """The columns of signals, in the order of the files."""
-        described: list[dict[str, Any]] = self.made_from["documents"].get("signals", [])
-        return [column for signal in described for column in signal["columns"]]
+        return [column for signal in self.described_signals for column in signal["columns"]]
 
 
 def segmenter_of(made_from: dict[str, Any]) -> dict[str, Any] | None:

@@ -12,12 +12,14 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from jprep.corpus.document import Document
 from jprep.corpus.filters.document import JapaneseFilter, LengthFilter, SymbolFilter, UrlFilter
 from jprep.corpus.filters.lines import RepeatedLinesFilter, SentenceEndFilter
+from jprep.corpus.processing import document_batches
+from jprep.corpus.signals.batch import TextBatch
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[3] / "shared"))
 FILTERS = (LengthFilter, JapaneseFilter, SymbolFilter, UrlFilter, SentenceEndFilter, RepeatedLinesFilter)
@@ -41,10 +43,18 @@ def pace(work: Callable[[Iterable[Document]], object], docs: list[Document]) -> 
     return size / best
 
 
+def batches(docs: Iterable[Document]) -> Iterator[TextBatch]:
+    """Yield the documents in the batches of a build."""
+    return (TextBatch([doc for doc in batch if isinstance(doc, Document)]) for batch in document_batches(docs))
+
+
 def all_filters(docs: Iterable[Document]) -> Counter[str]:
     """Every filter looks at every document, as if none were dropped: the slowest case."""
-    steps = [kind() for kind in FILTERS]
-    return Counter(step.name for doc in docs for step in steps if not step.judge(doc).keep)
+    steps, dropped = [kind() for kind in FILTERS], Counter[str]()
+    for batch in batches(docs):
+        for step in steps:
+            dropped[step.name] += sum(not verdict.keep for verdict in step.judge_all(batch))
+    return dropped
 
 
 def hojichar(docs: Iterable[Document]) -> None:

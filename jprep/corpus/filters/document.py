@@ -9,11 +9,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+import numpy as np
 
 from jprep.corpus.document import KEEP, SENTENCE, Document, Verdict
 from jprep.corpus.filters.characters import count_characters
 from jprep.corpus.filters.measures import fraction
-from jprep.corpus.signals.urls import URL, URL_MARKS
+from jprep.corpus.filters.verdicts import verdicts
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.character_kinds import DIGIT, HIRAGANA, KANJI, KATAKANA, PUNCTUATION, SYMBOL
+from jprep.corpus.signals.urls import URL, URL_MARKS, count_urls
 from jprep.corpus.step import Count, Filter, Share, StepConfig, Threshold
 
 
@@ -46,6 +50,16 @@ class LengthFilter(Filter):
         if config.min_sentences > 1 and _sentences(doc) < config.min_sentences:
             return Verdict(False, "few_sentences")
         return KEEP
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch."""
+        config, lengths = self.config, batch.lengths
+        few = np.zeros(len(batch), bool)
+        if config.min_sentences > 1:
+            few = np.array([_sentences(doc) for doc in batch.docs], int) < config.min_sentences
+        too_long = (lengths > config.max_chars) & (config.max_chars > 0)
+        short = (lengths < config.min_chars, "too_short")
+        return verdicts(len(batch), short, (too_long, "too_long"), (few, "few_sentences"))
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the numbers of characters and sentences."""
@@ -91,6 +105,14 @@ class JapaneseFilter(Filter):
             return Verdict(False, "foreign")
         return KEEP if counts.kana >= self.config.min_kana * counts.visible else Verdict(False, "few_kana")
 
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch."""
+        counts, config = batch.kind_counts, self.config
+        visible = counts[:, 1:].sum(1)
+        kana = counts[:, HIRAGANA] + counts[:, KATAKANA]
+        foreign = kana + counts[:, KANJI] < config.min_japanese * visible
+        return verdicts(len(batch), (foreign, "foreign"), (kana < config.min_kana * visible, "few_kana"))
+
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the fractions of kana, and of kana and kanji together; nothing for text that is only white space."""
         counts, config = count_characters(doc.text), self.config
@@ -133,6 +155,17 @@ class SymbolFilter(Filter):
         if counts.punctuation > config.max_punctuation * counts.visible:
             return Verdict(False, "punctuation")
         return KEEP if counts.digit <= config.max_digits * counts.visible else Verdict(False, "digits")
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch."""
+        counts, config = batch.kind_counts, self.config
+        visible = counts[:, 1:].sum(1)
+        return verdicts(
+            len(batch),
+            (counts[:, SYMBOL] > config.max_symbols * visible, "symbols"),
+            (counts[:, PUNCTUATION] > config.max_punctuation * visible, "punctuation"),
+            (counts[:, DIGIT] > config.max_digits * visible, "digits"),
+        )
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the fractions of symbols, punctuation and digits; nothing for text that is only white space."""
@@ -180,6 +213,15 @@ class UrlFilter(Filter):
         too_many = len(lengths) > 1 and len(lengths) * 1000 > self.config.max_per_1000 * len(doc.text)
         too_long = sum(lengths) > self.config.max_share * len(doc.text)
         return Verdict(False, "urls") if too_many or too_long else KEEP
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch."""
+        number, characters = count_urls(batch)
+        lengths, config = batch.lengths, self.config
+        with np.errstate(invalid="ignore"):  # an infinite limit times an empty text
+            too_many = (number > 1) & (number * 1000 > config.max_per_1000 * lengths)
+        too_long = characters > config.max_share * lengths
+        return verdicts(len(batch), (too_many | too_long, "urls"))
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the fraction of characters in URLs, and the URLs per 1,000 characters unless there is a single one."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jprep.corpus.document import KEEP, Document, Verdict
 from jprep.corpus.filters.measures import fraction
-from jprep.corpus.signals.lines import MIN_LINES, SENTENCE_END_MARKS, repeats
+from jprep.corpus.filters.verdicts import verdicts
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.lines import MIN_LINES, SENTENCE_END_MARKS, ended_lines, repeats
 from jprep.corpus.step import Count, Filter, Share, StepConfig, Threshold
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class SentenceEndFilter(Filter):
@@ -50,6 +56,17 @@ class SentenceEndFilter(Filter):
         if not self.config.drop_lines or not unended:
             return KEEP
         return Verdict(True, "no_sentence_end", tuple(unended)) if ended else Verdict(False, "no_sentence_end")
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch, and which lines to drop."""
+        if self.config.drop_lines:
+            return super().judge_all(batch)
+        lines, ended = batch.counts(batch.line_docs[batch.line_lengths > 0]), self._ended(batch)
+        few = (lines >= self.config.min_lines) & (ended < self.config.min_share * lines)
+        return verdicts(len(batch), (few, "no_sentence_end"))
+
+    def _ended(self, batch: TextBatch) -> NDArray[np.float64]:
+        return batch.counts(batch.line_docs, ended_lines(batch, self.config.marks))
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return how many lines end a sentence, and their fraction where there are enough lines for its threshold."""
@@ -99,6 +116,10 @@ class RepeatedLinesFilter(Filter):
         if len(repeated_at) > self.config.max_lines * nonempty or repeated > self.config.max_chars * chars:
             return Verdict(False, "repeated_lines")
         return Verdict(True, "repeated_lines", tuple(repeated_at)) if self.config.drop_repeats and repeated_at else KEEP
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return whether to keep each document of a batch, and which lines to drop."""
+        return [self.judge(doc) if "\n" in doc.text else KEEP for doc in batch.docs]
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the fractions of repeated lines and of their characters; nothing for text that is only line feeds."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jprep.config import ConfigSection
-from jprep.corpus.document import KEEP, Document, Verdict
+from jprep.corpus.document import Document, Verdict
+from jprep.corpus.filters.verdicts import verdicts
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.lookup import find_signal
 from jprep.corpus.step import Filter, Signal, Threshold
@@ -63,10 +64,6 @@ class Rule(ConfigSection, frozen=True):
             high = np.nextafter(np.float32(self.below), -_INFINITY)
         return low, high
 
-    def verdict(self) -> Verdict:
-        """Return the verdict on a document that is dropped."""
-        return Verdict(False, self.reason or self.signal)
-
 
 class RulesFilter(Filter):
     """Drops documents by the first rule that fails.
@@ -109,14 +106,12 @@ class RulesFilter(Filter):
 
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch."""
-        verdicts = [KEEP] * len(batch)
-        for rule in reversed(self.rules):
-            low, high = rule.limits()
-            values = self._values(batch, rule.signal)
-            verdict = rule.verdict()
-            for dropped in np.flatnonzero((values < low) | (values > high)).tolist():
-                verdicts[dropped] = verdict
-        return verdicts
+        return verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
+
+    def _outside(self, batch: TextBatch, rule: Rule) -> tuple[NDArray[np.bool_], str]:
+        low, high = rule.limits()
+        values = self._values(batch, rule.signal)
+        return (values < low) | (values > high), rule.reason or rule.signal
 
     def _values(self, batch: TextBatch, column: str) -> NDArray[np.float32]:
         return batch.measured(self._by_column()[column])[column].astype(np.float32)

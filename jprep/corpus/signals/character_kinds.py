@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 KINDS = ("blank", "katakana", "kanji", "latin", "digit", "punctuation", "symbol", "other", "hiragana")
 """The kinds of `jprep.corpus.filters.characters`, where `kana` is divided. Katakana includes the long-vowel mark."""
+BLANK, KATAKANA, KANJI, LATIN, DIGIT, PUNCTUATION, SYMBOL, OTHER, HIRAGANA = range(len(KINDS))
 
 CODE_POINTS = 0x110000
 _PLANE = 1 << 16
@@ -31,5 +32,5 @@ def kind_of_code_points() -> NDArray[np.uint8]:
     """
     units = kind_of_code_units().copy()
     for first, last in _HIRAGANA:
-        units[ord(first) : ord(last) + 1] = KINDS.index("hiragana")
+        units[ord(first) : ord(last) + 1] = HIRAGANA
     return np.concatenate([units[:_PLANE], np.repeat(units[_SURROGATES], _PER_SURROGATE)])

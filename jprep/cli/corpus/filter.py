@@ -1,0 +1,72 @@
+"""`jprep corpus filter`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.options import EXECUTOR, FOLDER, RESTART, WORKERS
+from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.completion.candidates import RECIPE_PATH
+
+if TYPE_CHECKING:
+    from jprep.corpus.refilter.request import FilterRequest
+
+
+@click.command("filter")
+@FOLDER
+@click.option("--preset", "presets", multiple=True, metavar="NAME", help="Keep what a preset keeps.")
+@click.option("--recipe", type=RECIPE_PATH, help="Apply the filters of a recipe, and add the signals that it keeps.")
+@click.option(
+    "--filter", "conditions", multiple=True, metavar="CONDITION", help="Keep where it is true: 'hiragana_share>=0.2'."
+)
+@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
+@WORKERS
+@EXECUTOR
+@RESTART
+@click.option("--json", "as_json", is_flag=True, help="Output the corpus's figures as JSON.")
+def filter_(
+    folder: Path,
+    presets: tuple[str, ...],
+    recipe: Path | None,
+    conditions: tuple[str, ...],
+    output: Path,
+    workers: int | None,
+    executor: str,
+    restart: bool,
+    as_json: bool,
+) -> None:
+    """Filter a finished corpus into a new one, without reading its sources again.
+
+    Signals that the corpus keeps are used; others are measured from the text. Interrupt at any time and rerun to
+    resume; the output is identical.
+
+    \b
+    Example:
+      jprep corpus filter work/web/corpus --filter 'hiragana_share>=0.2' --filter 'characters>=400' -o filtered
+    """
+    limit_blas_threads()
+    from jprep.cli.corpus.stats import show
+    from jprep.corpus.refilter.run import refilter
+    from jprep.engine.worker import reduce_gc
+
+    request = _request(presets, recipe, conditions)
+    reduce_gc()
+    with open_executor(workers, executor) as (running, progress):
+        manifest = refilter(folder, request, output, running, progress, restart=restart)
+    show(manifest, output, as_json=as_json)
+
+
+def _request(presets: tuple[str, ...], recipe: Path | None, conditions: tuple[str, ...]) -> FilterRequest:
+    from jprep.corpus.refilter.request import FilterRequest, parse_condition
+    from jprep.pipeline.recipe import load_recipe
+
+    if (recipe is None) == (not presets and not conditions):
+        raise click.UsageError("give --preset NAME and --filter CONDITION, or --recipe FILE")
+    if recipe:
+        return FilterRequest.of_recipe(load_recipe(recipe, ()).corpus)
+    refs: list[Any] = [{"preset": name} for name in presets]
+    return FilterRequest([*refs, *map(parse_condition, conditions)])

@@ -1,0 +1,1 @@
+"""Decide again about the documents of a finished corpus, without reading its sources again."""

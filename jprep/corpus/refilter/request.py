@@ -1,0 +1,157 @@
+"""What a corpus is filtered by, and the steps that it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from jprep.corpus.config import CorpusConfig, StepRef, make_step
+from jprep.corpus.originals.rebuilt_steps import rebuild
+from jprep.corpus.originals.records import Unavailable
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.columns import check_columns, describe_signals
+from jprep.corpus.step import Filter, Signal, describe_step
+from jprep.corpus.store import Manifest
+from jprep.errors import ConfigError
+
+_CONDITION = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*")
+_LIMITS = {"<=": "max", ">=": "min", "<": "below", ">": "above"}
+
+
+class FilterRequest(msgspec.Struct, frozen=True):
+    """What a corpus is filtered by.
+
+    Attributes:
+        filters: filters of all sources without filters of their own.
+        source_filters: filters of single sources, by name.
+        signals: signals to keep besides those that the corpus has.
+    """
+
+    filters: list[StepRef] = []
+    source_filters: dict[str, list[StepRef]] = {}
+    signals: list[StepRef] = []
+
+    @classmethod
+    def of_recipe(cls, corpus: CorpusConfig) -> FilterRequest:
+        """Return the filters and signals of a recipe's section `[corpus]`."""
+        own = {source.name: source.filters for source in corpus.sources if source.filters is not None}
+        return cls(corpus.filters, own, corpus.signals)
+
+
+def parse_condition(text: str) -> dict[str, Any]:
+    """Return the filter that keeps documents for which a condition is true, e.g. `hiragana_share>=0.2`.
+
+    Raises:
+        ConfigError: the text is not COLUMN, one of <= >= < >, and a number.
+    """
+    found = _CONDITION.fullmatch(text)
+    try:
+        return {"signal": found[1], _LIMITS[found[2]]: float(found[3])} if found else _refuse_condition(text)
+    except ValueError:
+        return _refuse_condition(text)
+
+
+def _refuse_condition(text: str) -> dict[str, Any]:
+    fix = "a column, one of <= >= < >, and a number: 'hiragana_share>=0.2'"
+    raise ConfigError(f"cannot read the condition {text!r}", fix=fix)
+
+
+class KeptSignal(Signal):
+    """A signal whose columns a corpus has kept; it needs neither its library nor its model, unless a text changes.
+
+    Args:
+        described: its entry in the manifest.
+    """
+
+    name = "kept"
+    version = 1
+
+    def __init__(self, described: dict[str, Any]) -> None:
+        super().__init__()
+        self._described = {key: value for key, value in described.items() if key != "columns"}
+        self._columns: tuple[str, ...] = tuple(described["columns"])
+        self.name, self.version = described["name"], described["version"]  # type: ignore[misc]
+        self.config = described["config"]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of what was measured."""
+        return self._columns
+
+    def provenance(self) -> dict[str, str]:
+        """Return what the columns depended on."""
+        return dict(self._described["provenance"])
+
+    def measure(self, batch: TextBatch) -> Any:
+        """Measure texts that have changed since.
+
+        Raises:
+            ConfigError: the signal cannot be computed here.
+        """
+        if isinstance(self._rebuilt, Unavailable):
+            what = f"a filter drops lines, so a kept signal must be measured again: {self._rebuilt.what}"
+            raise ConfigError(what, fix=self._rebuilt.fix or "use no filter that drops lines")
+        return self._rebuilt.measure(batch)
+
+    def provide(self, batch: TextBatch) -> None:
+        """Give a batch the columns of its documents."""
+        import numpy as np
+
+        columns = {name: np.array([doc.signals[name] for doc in batch.docs], np.float64) for name in self._columns}
+        batch.provide(self, columns)
+
+    @cached_property
+    def _rebuilt(self) -> Any:
+        return rebuild("signal", self._described)
+
+
+class RefilterSteps:
+    """The steps of one process.
+
+    Args:
+        request: what to filter by.
+        manifest: the manifest of the corpus.
+    """
+
+    def __init__(self, request: FilterRequest, manifest: Manifest) -> None:
+        described = manifest.described_signals
+        self.kept = [KeptSignal(each) for each in described]
+        keys = {signal.key for signal in self.kept}
+        made: list[Signal] = [make_step("signal", ref) for ref in request.signals]
+        self._new = [signal for signal in made if signal.key not in keys]
+        self.signals: Sequence[Signal] = (*self.kept, *self._new)
+        check_columns(self.signals)
+        self._filters = {
+            source["name"]: self._make(request.source_filters.get(source["name"], request.filters))
+            for source in manifest.sources
+        }
+
+    def _make(self, refs: Sequence[StepRef]) -> list[Filter]:
+        filters: list[Filter] = [make_step("filter", ref) for ref in refs]
+        for step in filters:
+            step.use_signals(self.signals)
+        return filters
+
+    def filters(self, source: str) -> list[Filter]:
+        """Return the filters of a source."""
+        return self._filters[source]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the steps for the fingerprint."""
+        sources = [
+            {"name": name, "filters": [describe_step(step) for step in steps]} for name, steps in self._filters.items()
+        ]
+        return {"sources": sources} | describe_signals(self.signals)
+
+    def labels(self) -> list[str]:
+        """Return the names of the filters, each once, in order."""
+        return list(dict.fromkeys(step.label for steps in self._filters.values() for step in steps))
+
+    def close(self) -> None:
+        """Close all steps."""
+        for step in (*(step for steps in self._filters.values() for step in steps), *self._new):
+            step.close()

@@ -1,0 +1,211 @@
+"""Signals: batches, the built-in measures, columns of a corpus, thresholds."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jprep import Corpus
+from jprep.corpus.config import make_step
+from jprep.corpus.document import SENTENCE, WORD, Document
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.step import Filter, Signal
+from jprep.errors import ConfigError
+from tests.fakes.small_corpus import GOOD, build_corpus, posts
+from tests.unit.corpus.test_filter_batches import MANY, documents
+
+SIGNALS = ["characters", "lines", "urls"]
+
+
+def measured(name: Any, docs: list[Document]) -> list[dict[str, float]]:
+    """Return the columns of each document."""
+    signal: Signal = make_step("signal", name)
+    columns = signal.measure(TextBatch(docs))
+    assert tuple(columns) == signal.columns
+    assert all(values.shape == (len(docs),) and values.dtype == np.float64 for values in columns.values())
+    return [{column: float(values[index]) for column, values in columns.items()} for index in range(len(docs))]
+
+
+@given(MANY)
+def test_the_layout_of_a_batch(texts: list[str]) -> None:
+    docs = documents(texts)
+    batch = TextBatch(docs)
+    kept = [doc.text for doc in docs]
+    starts = batch.starts.tolist()
+    joined = "".join(map(chr, batch.codes.tolist()))
+    assert [joined[start : end - 1] for start, end in pairwise(starts)] == kept
+    lines = [(number, line) for number, text in enumerate(kept) for line in text.split("\n")]
+    assert list(zip(batch.line_docs.tolist(), batch.lines, strict=True)) == lines
+    assert batch.line_lengths.tolist() == [len(line) for _, line in lines]
+    assert batch.sums(batch.codes == ord("あ")).tolist() == [text.count("あ") for text in kept]
+
+
+@given(MANY)
+def test_the_sentences_of_a_batch_are_those_of_the_documents(texts: list[str]) -> None:
+    docs = [Document("", "", "", "", words.replace(SENTENCE, ""), words) for words in map(_marked, texts)]
+    batch = TextBatch(docs)
+    expected = [
+        (number, len(sentence))
+        for number, doc in enumerate(docs)
+        for line in doc.words.split("\n")
+        for sentence in line.split(SENTENCE)
+        if line
+    ]
+    assert list(zip(batch.sentence_docs.tolist(), batch.sentence_lengths.tolist(), strict=True)) == expected
+
+
+def _marked(text: str) -> str:
+    """Mark sentences as a splitter does: between two of them, never at the end of a line."""
+    lines = text.replace(SENTENCE, "").replace("\r", "").split("\n")
+    return "\n".join(SENTENCE.join(part for part in line.replace("。", "。\0").split("\0") if part) for line in lines)
+
+
+def test_word_marks_do_not_move_sentences() -> None:
+    plain = Document("", "", "", "", "今日は。雨です。", f"今日は。{SENTENCE}雨です。")
+    split = Document("", "", "", "", plain.text, f"今日{WORD}は{WORD}。{SENTENCE}雨{WORD}です{WORD}。")
+    assert TextBatch([plain, split]).sentence_starts.tolist() == [0, 4, 9, 13]
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+@given(texts=MANY)
+def test_a_measure_does_not_depend_on_the_other_documents(name: str, texts: list[str]) -> None:
+    docs = documents(texts)
+    together = measured(name, docs)
+    for doc, found in zip(docs, together, strict=True):
+        np.testing.assert_equal(measured(name, [doc])[0], found)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("length", {}),
+        ("japanese", {}),
+        ("symbols", {}),
+        ("urls", {}),
+        ("sentence_end", {"min_lines": 2}),
+        ("repeated_lines", {}),
+    ],
+)
+@given(texts=MANY)
+def test_signals_measure_what_the_filters_measure(name: str, options: dict[str, int], texts: list[str]) -> None:
+    step: Filter = make_step("filter", {"use": name} | options)
+    docs = [doc for doc in documents(texts) if doc.text]
+    signals = [measured(each, docs) for each in ("characters", {"use": "lines", "min_lines": 2}, "urls")]
+    for index, doc in enumerate(docs):
+        found = signals[0][index] | signals[1][index] | signals[2][index]
+        for measure, value in step.measure(doc).items():
+            if measure != "sentence_ends":
+                assert found[measure] == pytest.approx(value), measure
+
+
+def test_scripts() -> None:
+    [found] = measured("characters", [Document("", "", "", "", "ひらカタ漢ー A1。★\n𠮷")])
+    assert found["characters"] == 13
+    assert found["hiragana_share"] == pytest.approx(2 / 11)
+    assert found["katakana_share"] == pytest.approx(3 / 11)
+    assert found["kanji_share"] == pytest.approx(2 / 11)
+    assert math.isnan(measured("characters", [Document("", "", "", "", " \n ")])[0]["kana_share"])
+
+
+@pytest.mark.parametrize("dedup", [{"documents": True}, {"documents": False}], ids=["dedup", "plain"])
+@pytest.mark.parametrize("segmenter", ["none", "spaces"])
+def test_a_corpus_keeps_signals(tmp_path: Path, dedup: dict[str, bool], segmenter: str) -> None:
+    keys = {"filters": ["length"], "dedup": dedup | {"lines": dedup["documents"], "line_min_chars": 3}}
+    records = [*posts(), {"title": "二行", "text": f"{GOOD}\n短い行\n{GOOD}"}]
+    corpus = build_corpus(tmp_path, records, signals=SIGNALS, segmenter=segmenter, **keys)
+    docs = list(corpus)
+    columns = [column for name in SIGNALS for column in make_step("signal", name).columns]
+    assert corpus.manifest.signals == columns
+    assert [list(doc.signals) for doc in docs] == [columns] * len(docs)
+    assert docs[0].signals["hiragana_share"] == np.float32(measured("characters", docs)[0]["hiragana_share"])
+    assert corpus.to_arrow(["id", "signals"]).column("signals").to_pylist()[0].keys() == set(columns)
+    assert not list(corpus.verify())
+
+
+def test_a_corpus_without_signals_has_no_column(tmp_path: Path) -> None:
+    corpus = build_corpus(tmp_path, posts())
+    assert "signals" not in corpus.manifest.made_from["documents"]
+    assert "signals" not in pq.read_schema(corpus.folder / corpus.manifest.parts[0].path).names
+    assert "signals" not in corpus.to_arrow().column_names
+
+
+def test_signals_measure_what_filters_leave_of_a_document(tmp_path: Path) -> None:
+    filters = [{"use": "sentence_end", "drop_lines": True}]
+    records = [{"title": "t", "text": f"見出し\n{GOOD}"}]
+    [doc] = build_corpus(tmp_path, records, signals=["characters"], filters=filters, splitter="none")
+    assert doc.signals["characters"] == len(GOOD)
+
+
+def test_two_signals_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="both have the column 'url_share'"):
+        build_corpus(tmp_path, posts(), signals=["urls", "urls"])
+
+
+def threshold(**options: Any) -> Filter:
+    step: Filter = make_step("filter", options)
+    return step
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [({"min": 4}, True), ({"max": 4}, True), ({"above": 4}, False), ({"below": 4}, False), ({"above": 3.9}, True)],
+)
+def test_limits(limit: dict[str, float], kept: bool) -> None:
+    verdict = threshold(signal="characters", **limit).judge(Document("", "", "", "", "四文字だ"))
+    assert (verdict.keep, verdict.reason) == ((True, "") if kept else (False, "characters"))
+
+
+@given(part=st.integers(0, 200), whole=st.integers(1, 200))
+def test_a_limit_that_is_the_value_keeps_it(part: int, whole: int) -> None:
+    """Thresholds are compared in 32 bits, in which 0.7 is less than 0.7 in 64 bits."""
+    text = "あ" * min(part, whole) + "漢" * (whole - min(part, whole))
+    limit = min(part, whole) / whole
+    doc = Document("", "", "", "", text)
+    assert threshold(signal="hiragana_share", min=limit, max=limit).judge(doc).keep
+    assert not threshold(signal="hiragana_share", above=limit).judge(doc).keep
+
+
+def test_a_signal_that_does_not_apply_keeps_the_document() -> None:
+    step = threshold(signal="hiragana_share", min=1)
+    assert step.judge(Document("", "", "", "", "  ")).keep
+    assert step.measure(Document("", "", "", "", "  ")) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"signal": "hiragana_share"}, "needs one limit at a side"),
+        ({"signal": "hiragana_share", "min": 0.1, "above": 0.1}, "needs one limit at a side"),
+        ({"signal": "hiragana_shar", "min": 0.1}, "did you mean 'hiragana_share'"),
+        ({"preset": "no-such"}, "there is no preset 'no-such'"),
+    ],
+)
+def test_thresholds_that_cannot_work(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_corpus(tmp_path, posts(), filters=[options])
+    assert said in f"{caught.value}"
+
+
+def test_rejects_of_thresholds(tmp_path: Path) -> None:
+    filters = [
+        {"signal": "characters", "min": 10, "reason": "too_short"},
+        {"signal": "sentence_end_share", "min": 0.1, "of": {"use": "lines", "min_lines": 1}},
+    ]
+    records = [*posts(), {"title": "見出し", "text": "これは見出しの行で文ではない"}]
+    corpus = build_corpus(tmp_path, records, filters=filters, dedup={"documents": False})
+    found = {(reject.title, reject.step, reject.reason) for reject in corpus.rejects()}
+    assert found == {
+        ("捨てる0", "filter.threshold", "too_short"),
+        ("見出し", "filter.threshold", "sentence_end_share"),
+    }
+    [described] = corpus.manifest.made_from["documents"]["sources"]
+    assert described["filters"][1]["signals"][0]["config"]["min_lines"] == 1
+    assert Corpus(corpus.folder).manifest.signals == []
