@@ -62,6 +62,7 @@ def jprep_signals() -> dict[str, str]:
     return {
         "characters": f"{package}.characters:CharacterSignals",
         "fasttext": f"{package}.language.fasttext:FastTextSignal",
+        "kenlm": f"{package}.perplexity.kenlm:KenlmSignal",
         "language": f"{package}.language.signal:LanguageSignal",
         "lines": f"{package}.lines:LineSignals",
         "ng_words": f"{package}.words.signal:NgWordsSignal",
