@@ -66,7 +66,12 @@ def jprep_signals() -> dict[str, str]:
     package = "jprep.corpus.signals"
     return {
         "characters": f"{package}.characters:CharacterSignals",
+        "fasttext": f"{package}.language.fasttext:FastTextSignal",
+        "kenlm": f"{package}.perplexity.kenlm:KenlmSignal",
+        "language": f"{package}.language.signal:LanguageSignal",
         "lines": f"{package}.lines:LineSignals",
+        "ng_words": f"{package}.words.signal:NgWordsSignal",
+        "perplexity": f"{package}.perplexity.signal:PerplexitySignal",
         "urls": f"{package}.urls:UrlSignals",
         "repetition": f"{package}.repetition:RepetitionSignal",
         "swallow_letters": f"{package}.published.swallow:SwallowLetters",

@@ -1,0 +1,1 @@
+"""Perplexity by a character n-gram model."""

@@ -1,0 +1,1 @@
+"""Words that mark documents on topics to leave out."""
