@@ -1,0 +1,150 @@
+"""How the signals of a corpus are distributed, and what thresholds would drop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from jprep.corpus.config import StepRef
+from jprep.corpus.document import Document
+from jprep.corpus.processing import document_batches
+from jprep.corpus.refilter.request import FilterRequest, RefilterSteps
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.step import Filter
+from jprep.corpus.store import Manifest, read_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SAMPLE = 200_000
+"""Documents that are measured at most: every n-th one of a larger corpus."""
+_QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1)
+_BINS = 20
+_EXAMPLES = 3
+_EXCERPT = 80
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """The values of a column.
+
+    Attributes:
+        column: its name.
+        documents: measured documents to which it applies.
+        quantiles: values by quantile, from 0 to 1.
+        edges: edges of the bins of the histogram, from the first to the 99th percentile.
+        counts: documents in each bin; values outside are in the first and the last one.
+    """
+
+    column: str
+    documents: int
+    quantiles: dict[str, float]
+    edges: list[float]
+    counts: list[int]
+
+
+class Example(msgspec.Struct, frozen=True):
+    """A document that a filter would drop: its id, the reason, what was measured, and its first characters."""
+
+    id: str
+    reason: str
+    measures: dict[str, float]
+    excerpt: str
+
+
+class Drops(msgspec.Struct, frozen=True):
+    """What a filter would drop.
+
+    Attributes:
+        filter: its name.
+        documents: documents that it would drop, of those measured.
+        reasons: number of documents by reason.
+        examples: the first of them.
+    """
+
+    filter: str
+    documents: int
+    reasons: dict[str, int]
+    examples: list[Example]
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """Distributions and drops.
+
+    Attributes:
+        documents: documents of the corpus.
+        measured: documents that were measured.
+        signals: the distribution of each column.
+        filters: what each filter would drop alone.
+    """
+
+    documents: int
+    measured: int
+    signals: list[Distribution]
+    filters: list[Drops]
+
+
+def survey(folder: Path, manifest: Manifest, signals: list[StepRef], filters: list[StepRef]) -> Survey:
+    """Measure the documents of a corpus, or every n-th of a large one.
+
+    Args:
+        folder: directory of the corpus.
+        manifest: its manifest.
+        signals: signals besides those that the corpus keeps.
+        filters: filters, each judged alone.
+
+    Raises:
+        ConfigError: a step cannot be made.
+        DamagedError: a shard is missing or damaged.
+    """
+    total = sum(part.rows for part in manifest.parts)
+    steps = RefilterSteps(FilterRequest(filters, {}, signals), manifest)
+    judges = steps.filters(manifest.sources[0]["name"]) if manifest.sources else []
+    values: dict[str, list[NDArray[np.float32]]] = {column: [] for signal in steps.signals for column in signal.columns}
+    found = [Drops(step.label, 0, {}, []) for step in judges]
+    measured = 0
+    for batch in _batches(folder, manifest, max(1, -(-total // SAMPLE))):
+        measured += len(batch)
+        for kept in steps.kept:
+            kept.provide(batch)
+        for signal in steps.signals:
+            for column, each in batch.measured(signal).items():
+                values[column].append(each.astype(np.float32))
+        found = [_judged(drops, step, batch) for drops, step in zip(found, judges, strict=True)]
+    steps.close()
+    return Survey(total, measured, [_distribution(name, each) for name, each in values.items()], found)
+
+
+def _batches(folder: Path, manifest: Manifest, stride: int) -> Iterator[TextBatch]:
+    rows = (doc for part in manifest.parts for doc in read_rows(folder, part, Document))
+    for items in document_batches(islice(rows, 0, None, stride)):
+        yield TextBatch([item for item in items if isinstance(item, Document)])
+
+
+def _judged(drops: Drops, step: Filter, batch: TextBatch) -> Drops:
+    """Return what a filter would drop, with the documents of one more batch."""
+    dropped = [pair for pair in zip(batch.docs, step.judge_all(batch), strict=True) if not pair[1].keep]
+    reasons = Counter(drops.reasons) + Counter(verdict.reason for _, verdict in dropped)
+    examples = [
+        Example(doc.id, verdict.reason, dict(step.measure(doc)), doc.text[:_EXCERPT])
+        for doc, verdict in dropped[: _EXAMPLES - len(drops.examples)]
+    ]
+    return Drops(drops.filter, drops.documents + len(dropped), dict(reasons), [*drops.examples, *examples])
+
+
+def _distribution(column: str, parts: list[NDArray[np.float32]]) -> Distribution:
+    values = np.concatenate([np.zeros(0, np.float32), *parts])
+    values = values[np.isfinite(values)].astype(np.float64)
+    if not len(values):
+        return Distribution(column, 0, {}, [], [])
+    points = np.quantile(values, _QUANTILES)
+    low, high = points[1], points[-2]
+    inside = np.clip(values, low, high)
+    counts, edges = np.histogram(inside, _BINS, (low, high if high > low else low + 1))
+    named = {f"{name:g}": float(point) for name, point in zip(_QUANTILES, points, strict=True)}
+    return Distribution(column, len(values), named, edges.tolist(), counts.tolist())

@@ -1,0 +1,47 @@
+"""What `jprep corpus signals` shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jprep.corpus.refilter import survey as surveys
+from jprep.corpus.refilter.request import parse_condition
+from tests.conftest import Run
+from tests.fakes.small_corpus import build_corpus, posts
+
+HOSTILE = {"title": "t", "text": "\x1b[31mABC\u202e" + "あ" * 20}
+KEYS = {"filters": [], "normalizers": [], "dedup": {"documents": False}}
+
+
+def test_distributions_and_drops(tmp_path: Path) -> None:
+    corpus = build_corpus(tmp_path, [*posts(10), HOSTILE], signals=["urls"], **KEYS)
+    found = surveys.survey(corpus.folder, corpus.manifest, ["characters"], [parse_condition("characters>=10")])
+    assert (found.documents, found.measured) == (len(corpus), len(corpus))
+    columns = {each.column: each for each in found.signals}
+    lengths = sorted(len(doc.text) for doc in corpus)
+    assert columns["characters"].quantiles["0"] == lengths[0]
+    assert columns["characters"].quantiles["1"] == lengths[-1]
+    assert sum(columns["characters"].counts) == len(corpus)
+    assert columns["url_share"].documents == len(corpus)
+    [drops] = found.filters
+    assert (drops.documents, drops.reasons) == (1, {"characters": 1})
+    assert (drops.examples[0].excerpt, drops.examples[0].measures) == ("短い", {"characters": 2})
+
+
+def test_every_nth_document_of_a_large_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = build_corpus(tmp_path, posts(10), **KEYS)
+    monkeypatch.setattr(surveys, "SAMPLE", 5)
+    assert surveys.survey(corpus.folder, corpus.manifest, ["characters"], []).measured == 5
+
+
+def test_the_command(tmp_path: Path, jprep: Run) -> None:
+    corpus = build_corpus(tmp_path, [*posts(), HOSTILE], signals=["characters"], **KEYS)
+    shown = jprep("corpus", "signals", corpus.folder, "--threshold", "japanese_share>=0.9").stdout
+    assert "hiragana_share: 9 documents" in shown
+    assert "█" in shown and "would drop" in shown
+    assert "\x1b" not in shown and "\u202e" not in shown
+    data = json.loads(jprep("corpus", "signals", corpus.folder, "--json").stdout)
+    assert data["measured"] == 9
