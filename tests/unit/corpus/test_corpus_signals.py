@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from jprep import Corpus
 from jprep.corpus.config import make_step
-from jprep.corpus.document import SENTENCE, WORD, Document
+from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document
 from jprep.corpus.reasons import describe_reason
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.step import Filter, Signal
@@ -65,8 +65,8 @@ def test_the_sentences_of_a_batch_are_those_of_the_documents(texts: list[str]) -
 
 
 def _marked(text: str) -> str:
-    """Mark sentences as a splitter does: between two of them, never at the end of a line."""
-    lines = text.replace(SENTENCE, "").replace("\r", "").split("\n")
+    """Mark sentences as a splitter does: between two of them, never at the end of a line. Texts have no marks."""
+    lines = text.translate(UNMARK).replace("\r", "").split("\n")
     return "\n".join(SENTENCE.join(part for part in line.replace("。", "。\0").split("\0") if part) for line in lines)
 
 
