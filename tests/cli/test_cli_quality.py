@@ -122,6 +122,31 @@ def test_a_judge_that_cannot_run_says_why(texts: Path, jprep: Run, tmp_path: Pat
     assert not (tmp_path / "labels").exists()
 
 
+def test_white_space_around_the_key_does_not_count_and_a_wrong_key_is_not_shown(
+    texts: Path, jprep: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "prompt.txt").write_text("{text}", encoding="utf-8")
+    words = (
+        "quality",
+        "judge",
+        texts / "mixed.txt",
+        "--model",
+        "m",
+        "--prompt",
+        "prompt.txt",
+        "--sample",
+        2,
+        "-o",
+        "l",
+    )
+    with chat_server(lambda prompt, attempt: completion("4")) as server:
+        wrong = {"JPREP_JUDGE_KEY": "sk-SECRET\nnext"}
+        failed = jprep(*words, "--endpoint", server.url, cwd=tmp_path, env=wrong, code=2)
+        assert "JPREP_JUDGE_KEY" in failed.stderr and "SECRET" not in failed.stdout + failed.stderr
+        jprep(*words, "--endpoint", server.url, cwd=tmp_path, env={"JPREP_JUDGE_KEY": " sk-SECRET\n"})
+        assert set(server.keys) == {"Bearer sk-SECRET"}
+
+
 def test_wrong_options_are_refused(texts: Path, jprep: Run, tmp_path: Path) -> None:
     inputs = ("--good", "good.txt", "--bad", "mixed.txt", "-o", tmp_path / "m")
     assert "--ngrams" in jprep("quality", "train", *inputs, "--ngrams", "4-2", cwd=texts, code=2).stderr

@@ -75,7 +75,7 @@ def judge(
 
     check_inputs(paths)
     budget = Budget(sample, max_requests, max_tokens, concurrency)
-    server = EndpointOptions(endpoint, os.environ.get(_KEY, ""), timeout, retry_for)
+    server = EndpointOptions(endpoint, os.environ.get(_KEY, "").strip(), timeout, retry_for)
     with graceful_interrupt() as stopping:
         found = run(
             lambda: (doc for path in paths for doc in read_documents(path, field)),

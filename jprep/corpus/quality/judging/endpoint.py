@@ -71,11 +71,12 @@ class Endpoint:
         retries: failed attempts so far.
 
     Raises:
-        ConfigError: it is not an http(s) URL, or it holds a password.
+        ConfigError: it is not an http(s) URL, or it holds a password, or the key cannot be sent.
     """
 
     def __init__(self, options: EndpointOptions, stopping: Callable[[], bool] = lambda: False) -> None:
         check_endpoint(options.url)
+        _check_key(options.key)
         self._options, self._stopping = options, stopping
         self._url = options.url.rstrip("/") + "/chat/completions"
         self._opener = build_opener(_NoRedirects())
@@ -163,6 +164,13 @@ def check_endpoint(url: str) -> None:
         raise ConfigError("expected an http or https URL", where="--endpoint", fix="e.g. http://localhost:8000/v1")
     if parts.username or parts.password or parts.query:
         raise ConfigError("the URL must not hold a password", where="--endpoint", fix="put the API key in a variable")
+
+
+def _check_key(key: str) -> None:
+    """Refuse a key that no header can hold: the errors of the HTTP client would show it."""
+    if not all("!" <= each <= "~" for each in key):
+        what = "the API key has a space, a line end or a character outside ASCII"
+        raise ConfigError(what, where="JPREP_JUDGE_KEY", fix="set the variable to the key alone")
 
 
 class _NoRedirects(HTTPRedirectHandler):

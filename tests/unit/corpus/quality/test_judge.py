@@ -132,6 +132,13 @@ def test_the_key_is_not_stored(tmp_path: Path) -> None:
     assert all(b"secret" not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize("key", ["sk-1\n", "sk 1", "sk-鍵", "sk-\x7f"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="API key") as error:
+        judge(lambda: iter(DOCS), CONFIG, ALL, EndpointOptions("http://127.0.0.1:9/v1", key), tmp_path / "labels")
+    assert "sk" not in str(error.value) and not (tmp_path / "labels").exists()
+
+
 def test_replies_without_a_score_and_refused_documents_are_counted(tmp_path: Path) -> None:
     def answer(prompt: str, attempt: int) -> Reply:
         if prompt.endswith("4"):
