@@ -14,8 +14,10 @@ from typing import Any
 Reply = tuple[int, dict[str, str], bytes]
 
 
-def completion(text: str, tokens: int = 10) -> Reply:
-    body = {"choices": [{"message": {"role": "assistant", "content": text}}], "usage": {"total_tokens": tokens}}
+def completion(text: str, tokens: int | None = 10) -> Reply:
+    body: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+    if tokens is not None:
+        body["usage"] = {"total_tokens": tokens}
     return 200, {}, json.dumps(body).encode()
 
 

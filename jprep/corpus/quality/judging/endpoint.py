@@ -29,11 +29,13 @@ class Answer(msgspec.Struct, frozen=True):
 
     Attributes:
         reply: the text of the reply; None if the endpoint refuses the document, e.g. because it is too long.
-        tokens: tokens that the request cost, as the endpoint counts them.
+        tokens: tokens that the request cost, as the endpoint counts them; None if it does not count them.
+        problem: why the endpoint refuses the document, in its own words.
     """
 
     reply: str | None
-    tokens: int
+    tokens: int | None
+    problem: str = ""
 
 
 class EndpointOptions(msgspec.Struct, frozen=True):
@@ -124,7 +126,7 @@ class Endpoint:
         if error.code in _TRANSIENT:
             raise _Transient(message, _retry_after(error)) from error
         if error.code in _REFUSED:
-            return Answer(None, 0)
+            return Answer(None, 0, message)
         fix = "check --endpoint, --model and the variable with the API key"
         raise ConfigError(f"the endpoint refuses requests: {message}", where=self._url, fix=fix) from error
 
@@ -195,8 +197,8 @@ def _answer(data: bytes) -> Answer:
     try:
         found = msgspec.json.decode(data)
         reply = found["choices"][0]["message"]["content"]
-        tokens = (found.get("usage") or {}).get("total_tokens") or 0
-        if not isinstance(reply, str | None) or not isinstance(tokens, int):
+        tokens = (found.get("usage") or {}).get("total_tokens")
+        if not isinstance(reply, str | None) or not isinstance(tokens, int | None):
             raise TypeError("a field has another type")
     except (
         msgspec.DecodeError,
@@ -208,7 +210,7 @@ def _answer(data: bytes) -> Answer:
         AttributeError,
     ) as e:
         raise _Transient("the response is not a chat completion") from e
-    return Answer(reply or "", max(0, tokens))
+    return Answer(reply or "", None if tokens is None else max(0, tokens))
 
 
 def _message(error: HTTPError) -> str:

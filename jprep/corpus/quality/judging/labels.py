@@ -35,6 +35,7 @@ class Label(msgspec.Struct, frozen=True):
         reply: the reply.
         tokens: tokens that the request cost.
         text: the text as it was sent.
+        problem: why the endpoint refused the document, in its own words.
     """
 
     hash: str
@@ -43,6 +44,7 @@ class Label(msgspec.Struct, frozen=True):
     reply: str | None
     tokens: int
     text: str
+    problem: str = ""
 
 
 class LabelCard(msgspec.Struct, frozen=True, kw_only=True):

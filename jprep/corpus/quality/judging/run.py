@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from importlib.metadata import version
@@ -14,7 +15,7 @@ import msgspec
 
 from jprep.config import ConfigSection
 from jprep.corpus.document import Document
-from jprep.corpus.quality.judging.endpoint import Answer, Endpoint, EndpointOptions
+from jprep.corpus.quality.judging.endpoint import Endpoint, EndpointOptions
 from jprep.corpus.quality.judging.labels import (
     LOG,
     PATTERN,
@@ -36,6 +37,7 @@ VERSION = 1
 
 TEXT = "{text}"
 NUMBER = r"-?\d+(?:\.\d+)?"
+_HOPELESS = 20  # documents refused before the first reply: then it is the request that is refused
 
 
 class JudgeConfig(ConfigSection, frozen=True):
@@ -115,7 +117,7 @@ def judge(
 
     Raises:
         MismatchError: the directory holds labels of another model or prompt.
-        ConfigError: the prompt or the pattern is invalid, or the endpoint refuses requests.
+        ConfigError: the prompt or the pattern is invalid, or the endpoint refuses requests or all documents.
         MachineError: the endpoint gives no answer for too long; finished replies are kept.
         Interrupted: `stopping` returned true; finished replies are kept.
     """
@@ -134,8 +136,7 @@ def judge(
         out.resume(made_from)
         log = LabelLog(out.state / LOG)
         try:
-            run = _Run(read, config, budget, client, before, log)
-            asked, missing = run.ask_all(stopping)
+            asked, missing = _Run(read, config, budget, client, before, log, stopping).ask_all()
         finally:
             log.close()
         labels = {each.hash: each for each in (*log.labels, *before)}
@@ -154,13 +155,16 @@ class _Run:
         client: Endpoint,
         before: list[Label],
         log: LabelLog,
+        stopping: Callable[[], bool],
     ) -> None:
         self._read, self._config, self._budget, self._client, self._log = read, config, budget, client, log
-        known = [*before, *log.labels]
-        self._known = {each.hash for each in known}
-        self._tokens = sum(each.tokens for each in known)
+        self._stopping, self._failed, self._lock = stopping, False, threading.Lock()
+        known = {each.hash: each for each in (*before, *log.labels)}  # after a kill between sealing and cleaning, equal
+        self._known, self._tokens = set(known), sum(each.tokens for each in known.values())
+        self._accepted_before = any(each.reply is not None for each in known.values())
+        self._accepted, self._refused = False, list[Label]()
 
-    def ask_all(self, stopping: Callable[[], bool]) -> tuple[int, int]:
+    def ask_all(self) -> tuple[int, int]:
         """Ask about all sampled documents that the budget allows; return how many, and how many are left."""
         wanted = self._sample()
         missing = wanted - self._known
@@ -171,7 +175,8 @@ class _Run:
             chosen = set(missing)
         before = len(self._log.labels)
         with ThreadPoolExecutor(self._budget.concurrency) as pool:
-            self._submit(pool, chosen, stopping)
+            self._submit(pool, chosen)
+        self._keep_refused()
         asked = len(self._log.labels) - before
         return asked, len(missing) - asked
 
@@ -179,6 +184,7 @@ class _Run:
         """Return the smallest hashes of the documents; equal texts count once."""
         heap, held = list[int](), set[int]()
         for doc in self._read():
+            self._check_stopping()
             found = int(document_hash(doc.text), 16) if doc.text.strip() else -1
             if found < 0 or found in held or (len(heap) >= self._budget.sample and -heap[0] <= found):
                 continue
@@ -188,48 +194,82 @@ class _Run:
                 held.remove(-heapq.heappop(heap))
         return {f"{each:032x}" for each in held}
 
-    def _submit(self, pool: ThreadPoolExecutor, chosen: set[str], stopping: Callable[[], bool]) -> None:
+    def _submit(self, pool: ThreadPoolExecutor, chosen: set[str]) -> None:
         """Keep as many requests under way as allowed; after an error, keep the replies of the others."""
-        running, documents = set[Future[Label]](), self._documents(chosen)
+        running, documents = set[Future[None]](), self._documents(chosen)
         try:
             while True:
-                spent = self._budget.max_tokens is not None and self._tokens >= self._budget.max_tokens
-                while len(running) < self._budget.concurrency and not spent and not stopping():
-                    doc = next(documents, None)
-                    if doc is None:
-                        break
-                    running.add(pool.submit(self._label, doc))
+                while len(running) < self._budget.concurrency and (doc := next(documents, None)):
+                    running.add(pool.submit(self._ask, doc))
                 if not running:
                     break
                 done, running = wait(running, return_when=FIRST_COMPLETED)
-                self._collect(done)
+                for future in done:
+                    future.result()
         except BaseException:
-            self._collect(wait(running).done, keep_errors=False)
+            self._failed = True
+            wait(running)
             raise
-        if stopping():
-            raise Interrupted("interrupted; finished replies are kept")
-
-    def _collect(self, done: set[Future[Label]], *, keep_errors: bool = True) -> None:
-        failed = [future for future in done if future.exception()]
-        for future in done:
-            if not future.exception():
-                self._log.append(future.result())
-                self._tokens += future.result().tokens
-        if failed and keep_errors:
-            raise failed[0].exception()  # type: ignore[misc]
+        self._check_stopping()
 
     def _documents(self, chosen: set[str]) -> Iterator[Document]:
+        """Yield the chosen documents until there is a reason to stop; between two of them there may be millions."""
         for doc in self._read():
+            if not chosen or self._failed or self._spent or self._stopping():
+                return
             found = document_hash(doc.text)
             if found in chosen:
                 chosen.discard(found)
                 yield doc
 
-    def _label(self, doc: Document) -> Label:
-        text = doc.text[: self._config.max_characters]
-        answer: Answer = self._client.ask(request_body(self._config, text))
-        score = None if answer.reply is None else read_score(answer.reply, self._config)
-        return Label(document_hash(doc.text), doc.id, score, answer.reply, answer.tokens, text)
+    @property
+    def _spent(self) -> bool:
+        return self._budget.max_tokens is not None and self._tokens >= self._budget.max_tokens
+
+    def _check_stopping(self) -> None:
+        if self._stopping():
+            raise Interrupted("interrupted; finished replies are kept")
+
+    def _ask(self, doc: Document) -> None:
+        """Ask about a document, and write the label at once: a reply may have cost money."""
+        try:
+            text = doc.text[: self._config.max_characters]
+            answer = self._client.ask(request_body(self._config, text))
+            score = None if answer.reply is None else read_score(answer.reply, self._config)
+            tokens = answer.tokens or 0
+            with self._lock:
+                self._keep(Label(document_hash(doc.text), doc.id, score, answer.reply, tokens, text, answer.problem))
+            if answer.tokens is None and self._budget.max_tokens is not None:
+                fix = "use --max-requests instead; finished replies are kept"
+                raise ConfigError("the endpoint does not count tokens", where="--max-tokens", fix=fix)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _keep(self, label: Label) -> None:
+        """Write a label. Refusals wait for the first reply: until then the request itself may be what is refused."""
+        if label.reply is None and not self._accepted:
+            self._refused.append(label)
+            if len(self._refused) >= _HOPELESS:
+                raise self._hopeless()
+            return
+        self._accepted = True
+        for each in (*self._refused, label):
+            self._log.append(each)
+            self._tokens += each.tokens
+        self._refused.clear()
+
+    def _keep_refused(self) -> None:
+        """Write the refusals of a run without replies if earlier runs had some."""
+        if self._refused and not self._accepted_before:
+            raise self._hopeless()
+        for label in self._refused:
+            self._log.append(label)
+
+    def _hopeless(self) -> ConfigError:
+        what = f"the endpoint has refused all {len(self._refused)} documents so far: {self._refused[-1].problem}"
+        fix = "use a server and a model that accept `seed`, `temperature` and `max_tokens`, or send fewer characters"
+        return ConfigError(what, where="--endpoint", fix=fix)
 
 
 def request_body(config: JudgeConfig, text: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -149,6 +149,102 @@ def test_replies_without_a_score_and_refused_documents_are_counted(tmp_path: Pat
         found = run(server, tmp_path / "labels")
         assert found.card.counts == {"labels": 12, "without_score": 3, "tokens": 110}
         assert run(server, tmp_path / "labels").asked == 0
+
+
+@pytest.mark.parametrize("count", [12, 500])
+def test_a_server_that_refuses_all_documents_is_an_error_and_labels_none(count: int, tmp_path: Path) -> None:
+    docs = [Document(str(number), "own", "", "", f"文書{number}") for number in range(count)]
+    refusal = (400, {}, b"`seed` is not supported \x1b[2J secret-key")
+    with chat_server(lambda prompt, attempt: refusal) as server:
+        endpoint = EndpointOptions(server.url, "secret-key")
+        with pytest.raises(ConfigError, match="`seed` is not supported") as error:
+            judge(lambda: iter(docs), CONFIG, Budget(), endpoint, tmp_path / "labels")
+        assert "\x1b" not in str(error.value) and "secret-key" not in str(error.value)
+        assert len(server.bodies) < 40
+    assert not (tmp_path / "labels").exists()
+
+
+def test_refused_documents_are_kept_once_the_endpoint_has_replied_and_say_why(tmp_path: Path) -> None:
+    def answer(prompt: str, attempt: int) -> Reply:
+        return good_answer(prompt, attempt) if prompt.endswith("3") else (413, {}, b"too long \x1b")
+
+    with chat_server(answer) as server:
+        assert run(server, tmp_path / "labels", Budget(concurrency=1)).card.counts["without_score"] == 11
+        labels = {each.id: each for each in read_labels(tmp_path / "labels")}
+        assert labels["own:3"].problem == "" and labels["own:3"].score == 3
+        assert labels["own:0"].problem == r"HTTP status 413: too long \x1b"
+        assert set(server.prompts.values()) == {1}
+
+
+def test_the_last_refused_documents_are_labels_if_an_earlier_run_had_replies(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        run(server, tmp_path / "labels", Budget(max_requests=10))
+    with chat_server(lambda prompt, attempt: (400, {}, b"too long")) as server:
+        assert run(server, tmp_path / "labels").card.counts == {"labels": 12, "without_score": 2, "tokens": 100}
+
+
+def test_a_reply_is_on_the_disk_while_the_next_documents_are_sought(tmp_path: Path) -> None:
+    passes = list[int]()
+
+    def read() -> Iterator[Document]:
+        passes.append(len(passes))
+        yield DOCS[0]
+        deadline = time.monotonic() + 60
+        while passes[-1] == 1 and not list(tmp_path.rglob("replies")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert passes[-1] == 0 or list(tmp_path.rglob("replies"))
+        yield from DOCS[1:]
+
+    with chat_server(good_answer) as server:
+        judge(read, CONFIG, ALL, EndpointOptions(server.url), tmp_path / "labels")
+
+
+def test_documents_behind_the_last_chosen_one_are_not_read_again(tmp_path: Path) -> None:
+    seen = list[str]()
+
+    def read() -> Iterator[Document]:
+        for doc in DOCS:
+            seen.append(doc.id)
+            yield doc
+
+    with chat_server(good_answer) as server:
+        judge(read, CONFIG, Budget(sample=1), EndpointOptions(server.url), tmp_path / "labels")
+        asked = next(iter(server.prompts)).removeprefix("採点：文書")
+    assert len(seen) <= 12 + int(asked) + 2
+
+
+@pytest.mark.parametrize("after", [5, 15])
+def test_an_interrupt_is_noticed_while_documents_are_read(after: int, tmp_path: Path) -> None:
+    seen = list[str]()
+
+    def read() -> Iterator[Document]:
+        for doc in DOCS:
+            seen.append(doc.id)
+            yield doc
+
+    with chat_server(good_answer) as server, pytest.raises(Interrupted):
+        endpoint = EndpointOptions(server.url)
+        judge(read, CONFIG, ALL, endpoint, tmp_path / "labels", stopping=lambda: len(seen) >= after)
+    assert len(seen) == after
+
+
+def test_labels_that_were_sealed_but_not_cleaned_up_count_once(tmp_path: Path) -> None:
+    with chat_server(good_answer) as server:
+        run(server, tmp_path / "labels", Budget(max_requests=4))
+        log = LabelLog(tmp_path / "labels" / ".jprep" / "replies")
+        for label in read_labels(tmp_path / "labels"):
+            log.append(label)
+        log.close()
+        assert run(server, tmp_path / "labels", Budget(max_tokens=65, concurrency=1)).asked == 3
+
+
+def test_a_limit_of_tokens_needs_a_server_that_counts_them(tmp_path: Path) -> None:
+    with chat_server(lambda prompt, attempt: completion("3", None)) as server:
+        with pytest.raises(ConfigError, match="does not count tokens"):
+            run(server, tmp_path / "labels", Budget(max_tokens=100, concurrency=1))
+        assert len(server.bodies) == 1
+        assert run(server, tmp_path / "labels").card.counts == {"labels": 12, "without_score": 0, "tokens": 0}
+        assert set(server.prompts.values()) == {1}
 
 
 def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
