@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ITERATIONS = 50
-_PRIOR = 1e-3  # keeps the slope finite where the classes are separated completely
+_PRIOR = 1e-3  # keeps the equations solvable if all values are equal
 _BINS = 10
 _DECIMALS = 6
 
@@ -31,7 +31,8 @@ def fit_logistic(values: NDArray[np.float64], labels: NDArray[np.int64]) -> tupl
         values: uncalibrated values, shape [documents].
         labels: 1 for good, 0 for bad, shape [documents].
     """
-    weights, design = class_weights(labels), np.stack([values, np.ones(len(values))])
+    center, spread = float(values.mean()), float(values.std()) or 1.0
+    weights, design = class_weights(labels), np.stack([(values - center) / spread, np.ones(len(values))])
     found = np.array([1.0, 0.0])
     targets = _smoothed(labels)
     for _ in range(_ITERATIONS):
@@ -42,7 +43,8 @@ def fit_logistic(values: NDArray[np.float64], labels: NDArray[np.int64]) -> tupl
         found -= change
         if np.abs(change).max() < 1e-9:
             break
-    return float(found[0]), float(found[1])
+    slope = float(found[0]) / spread
+    return slope, float(found[1]) - slope * center
 
 
 def held_out_figures(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, float]:

@@ -78,14 +78,14 @@ def hash_ngrams(codes: NDArray[np.uint32], ends: NDArray[np.int64], config: Ngra
 
 
 def count_ngrams(lengths: NDArray[np.int64], config: NgramConfig) -> NDArray[np.int64]:
-    """Return the number of n-grams of each text, shape [texts]; an empty text has none.
+    """Return the number of n-grams of each text, shape [texts]: at least 1, a divisor; 0 for an empty text.
 
     Args:
         lengths: characters of each text, without the line feed behind it.
         config: the n-grams.
     """
     counts = sum(np.maximum(lengths + 2 - n, 0) for n in config.lengths)
-    return np.where(lengths > 0, counts, 0)
+    return np.where(lengths > 0, np.maximum(counts, 1), 0)
 
 
 def _buckets(folded: NDArray[np.uint32], size: int, config: NgramConfig) -> list[NDArray[np.uint32]]:

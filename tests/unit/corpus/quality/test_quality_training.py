@@ -47,6 +47,30 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_text_shorter_than_all_ngrams_does_not_spoil_the_training(tmp_path: Path) -> None:
+    good = [Document(str(number), "", "", "", text(GOOD, number)) for number in range(200)]
+    good[50] = Document("short", "", "", "", "。")
+    config = QualityConfig(ngrams=NgramConfig(shortest=4, longest=5, bits=12))
+    card = train(TrainingInput([], lambda: iter(good)), made(BAD, 200, "b"), config, tmp_path / "model")
+    assert np.isfinite([card.scale, card.slope, card.offset, *card.figures.values()]).all()
+    scores = load_model(tmp_path / "model").score(batch("。", "", text(GOOD, 9000)))
+    assert np.isnan(scores).tolist() == [False, True, False] and scores[2] > 0.5
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1, 0), (1e-4, 0), (1e4, 0), (0.01, 5)])
+def test_a_calibration_does_not_depend_on_the_scale_and_the_zero_of_the_values(scale: float, shift: float) -> None:
+    values = np.random.default_rng(1).normal(size=400)
+    labels = (values + np.random.default_rng(2).normal(size=400) > 0).astype(np.int64)
+    slope, offset = fit_logistic(values, labels)
+    other, own = fit_logistic(values * scale + shift, labels)
+    assert other * scale == pytest.approx(slope, rel=1e-6)
+    assert own + other * shift == pytest.approx(offset, abs=1e-5)
+
+
+def test_equal_values_give_a_finite_calibration() -> None:
+    assert np.isfinite(fit_logistic(np.full(10, 0.3), np.arange(10) % 2)).all()
+
+
 def test_a_classifier_separates_unseen_text_and_is_calibrated(model: Path) -> None:
     loaded = load_model(model)
     scores = loaded.score(batch(*(text(GOOD, seed) for seed in range(9000, 9200))))
