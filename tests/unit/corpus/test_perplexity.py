@@ -67,6 +67,22 @@ def test_the_chances_of_all_next_characters_add_up_to_one(texts: list[str], befo
     assert chances[:-1].sum() + chances[-1] * (0x110000 - len(alphabet)) == pytest.approx(1, abs=1e-3)
 
 
+def test_unseen_characters_are_unlikely_where_all_ngrams_of_a_context_share_hashes_with_others() -> None:
+    model = _trained(list(TEXTS), order=2)
+    for counts in model.counts:
+        counts.followers[:] = 0
+    assert _bits(model, ["한국어로 쓴 글입니다"])[0] > 15
+
+
+def test_more_characters_than_can_be_counted_are_refused() -> None:
+    model = PerplexityModel(2, 8)
+    model.train(["雨"])
+    assert model.counts[0].contexts[0] == 1
+    model.counts[0].contexts[0] = (1 << 32) - 5
+    with pytest.raises(ConfigError, match="at most"):
+        model.train(["本を読んでいる"])
+
+
 @given(st.lists(st.text("あいう", max_size=6), max_size=6))
 @settings(max_examples=40, deadline=None)
 def test_a_measure_does_not_depend_on_the_other_texts_of_the_batch(texts: list[str]) -> None:

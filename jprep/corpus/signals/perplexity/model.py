@@ -21,6 +21,7 @@ _FORMAT = 1
 _DISCOUNT = 0.75
 _CODE_POINTS = 0x110000
 _CHARS = 1 << 20  # characters that are counted at a time
+_MOST = (1 << 32) - 1  # characters: the largest count
 _LINE_FEED = 10
 _FIXED = 1 << 20  # bits are summed as integers of this unit: the sum is the same on every machine
 _ORDERS, _BITS = range(1, 7), range(4, 29)
@@ -60,8 +61,15 @@ class PerplexityModel:
         self.counts = [Counts(*np.zeros((3, 1 << bits), np.uint32)) for _ in range(order)]
 
     def train(self, texts: Iterable[str]) -> None:
-        """Count the n-grams of texts."""
+        """Count the n-grams of texts.
+
+        Raises:
+            ConfigError: there are more characters than can be counted, 2**32 - 1.
+        """
         for batch in _batches(texts):
+            if int(self.counts[0].contexts[0]) + len(batch.codes) > _MOST:  # all single characters share a context
+                what = f"a perplexity model counts at most {_MOST:,} characters"
+                raise ConfigError(what, where="perplexity model", fix="train it on a sample of the texts")
             counted = _characters(batch)
             for counts, (contexts, grams) in zip(self.counts, self._places(batch), strict=True):
                 _count(counts, contexts[counted], grams[counted])
@@ -72,7 +80,7 @@ class PerplexityModel:
         for counts, (contexts, grams) in zip(self.counts, self._places(batch), strict=True):
             seen = counts.contexts[contexts].astype(np.float64)
             kept = np.maximum(counts.grams[grams] - _DISCOUNT, 0)
-            lower = _DISCOUNT * counts.followers[contexts] * chances
+            lower = _DISCOUNT * np.maximum(counts.followers[contexts], 1) * chances  # 0 if its n-grams share hashes
             chances = np.where(seen > 0, np.minimum((kept + lower) / np.maximum(seen, 1), 1), chances)
         fixed = np.rint(-_log2(chances) * _FIXED).astype(np.int64)
         fixed[~_characters(batch)] = 0
