@@ -36,6 +36,28 @@ def model(texts: Path, jprep: Run) -> Path:
     return texts / "model"
 
 
+def test_lines_that_are_no_documents_are_counted(texts: Path, model: Path, jprep: Run, tmp_path: Path) -> None:
+    broken = (texts / "bad.jsonl").read_text("utf-8") + '\n{"other": 1}\n{"body": null}\n'
+    (tmp_path / "bad.jsonl").write_text(broken, encoding="utf-8")
+    counted = {"reader.jsonl/no_text": 2}
+    words = ("bad.jsonl", "--field", "body", "--model")
+    assert json.loads(jprep("quality", "score", *words, model, "--json", cwd=tmp_path).stdout)["rejects"] == counted
+    shown = jprep("quality", "score", *words, model, cwd=tmp_path).stdout
+    assert "reader.jsonl/no_text" in shown
+    (tmp_path / "good.jsonl").write_text((texts / "bad.jsonl").read_text("utf-8").replace("激安", "研究"), "utf-8")
+    options = ("--good", "good.jsonl", "--bad", "bad.jsonl", "--field", "body", "-o", "m", "--bits", 8, "--json")
+    assert json.loads(jprep("quality", "train", *options, cwd=tmp_path).stdout)["rejects"] == {
+        "bad": counted,
+        "good": {},
+    }
+    (tmp_path / "prompt.txt").write_text("{text}", encoding="utf-8")
+    with chat_server(lambda prompt, attempt: completion("4")) as server:
+        words = (*words, "m", "--prompt", "prompt.txt", "--endpoint", server.url, "--sample", 400, "-o", "l", "--json")
+        found = json.loads(jprep("quality", "judge", *words, "--concurrency", 16, cwd=tmp_path).stdout)
+    assert (found["labels"], found["rejects"]) == (300, counted)
+    assert json.loads((tmp_path / "l" / "labels.json").read_text("utf-8"))["rejects"] == counted
+
+
 def test_scores_are_shown_escaped(texts: Path, model: Path, jprep: Run) -> None:
     done = jprep("quality", "score", "bad.jsonl", "--field", "body", "--model", model, cwd=texts)
     assert "300 documents" in done.stdout and "\\u202e" in done.stdout and "\u202e" not in done.stdout

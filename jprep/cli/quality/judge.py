@@ -67,6 +67,8 @@ def judge(
     Example:
       jprep quality judge work/web/corpus --endpoint http://localhost:8000/v1 --model qwen --prompt p.txt -o work/labels
     """
+    from collections import Counter
+
     from jprep.cli.common.interrupt import graceful_interrupt
     from jprep.corpus.quality.inputs import check_inputs, read_documents
     from jprep.corpus.quality.judging.endpoint import EndpointOptions
@@ -74,15 +76,17 @@ def judge(
     from jprep.corpus.quality.judging.run import judge as run
 
     check_inputs(paths)
+    rejects = Counter[str]()
     budget = Budget(sample, max_requests, max_tokens, concurrency)
     server = EndpointOptions(endpoint, os.environ.get(_KEY, "").strip(), timeout, retry_for)
     with graceful_interrupt() as stopping:
         found = run(
-            lambda: (doc for path in paths for doc in read_documents(path, field)),
+            lambda: (doc for path in paths for doc in read_documents(path, field, rejects)),
             _config(options),
             budget,
             server,
             output,
+            rejects=rejects,
             restart=restart,
             stopping=stopping,
         )
@@ -108,9 +112,11 @@ def _config(options: dict[str, object]) -> JudgeConfig:
 def _show(found: JudgeResult, output: Path, *, as_json: bool) -> None:
     figures = found.card.counts | {"asked_now": found.asked, "missing": found.missing, "retries": found.retries}
     if as_json:
-        echo_json({"folder": str(output), "fingerprint": found.card.fingerprint} | figures)
+        about = {"folder": str(output), "fingerprint": found.card.fingerprint, "rejects": found.card.rejects}
+        echo_json(about | figures)
         return
     echo(str(output))
     table("labels", figures)
+    table("rejected by the readers", found.card.rejects)
     if found.missing:
         note(f"\nthe budget is spent: {found.missing:,} documents of the sample have no label")

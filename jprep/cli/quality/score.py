@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.common.options import AS_JSON
-from jprep.cli.common.output import echo, echo_json
+from jprep.cli.common.output import echo, echo_json, table
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.io.escaping import one_line
 
@@ -43,9 +43,9 @@ def score(paths: tuple[Path, ...], model: Path, field: str, examples: int, as_js
 
 
 def _show(found: ScoreSummary) -> None:
-    echo(
-        f"{found.documents:,} documents, mean score {found.mean:.3f}" + (f", {found.empty:,} empty" * bool(found.empty))
-    )
+    empty = f", {found.empty:,} empty" if found.empty else ""
+    echo(f"{found.documents:,} documents, mean score {found.mean:.3f}{empty}")
+    table("rejected by the readers", found.rejects)
     if not found.documents:
         return
     most = max(found.histogram)

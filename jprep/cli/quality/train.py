@@ -73,12 +73,14 @@ def train(
             inputs = add_labels(inputs, labels, threshold)
         card = training.train(*inputs, config, output, restart=restart, report=report)
     if as_json:
-        names = ("fingerprint", "documents", "figures", "weights_sha256")
+        names = ("fingerprint", "documents", "rejects", "figures", "weights_sha256")
         echo_json({"folder": str(output)} | {name: getattr(card, name) for name in names})
         return
     echo(str(output))
     for part, numbers in card.documents.items():
         table(f"documents, {part}", numbers)
+    for name, rejects in card.rejects.items():
+        table(f"rejected by the readers, {name}", rejects)
     table("on the documents of `test`, the classes balanced", card.figures)
     next_steps(shell_command("quality", "score", good[0] if good else "PATH", "--model", output))
 
@@ -104,8 +106,13 @@ def _config(options: dict[str, object]) -> QualityConfig:
 
 
 def _documents(paths: tuple[Path, ...], field: str) -> TrainingInput:
+    from collections import Counter
+
     from jprep.corpus.quality.inputs import describe_inputs, read_documents
     from jprep.corpus.quality.training import TrainingInput
 
     described = [each | {"field": field} for each in describe_inputs(paths)]
-    return TrainingInput(described, lambda: (doc for path in paths for doc in read_documents(path, field)))
+    rejects = Counter[str]()
+    return TrainingInput(
+        described, lambda: (doc for path in paths for doc in read_documents(path, field, rejects)), rejects
+    )

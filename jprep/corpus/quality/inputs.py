@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import xxhash
 from jprep.corpus.config import make_step
 from jprep.corpus.document import Document
 from jprep.corpus.signals.batch import TextBatch
-from jprep.corpus.store import MANIFEST, read_manifest, read_rows
+from jprep.corpus.store import read_manifest, read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 from jprep.io.hashing import cached_sha256
@@ -49,7 +50,7 @@ def _describe(path: Path) -> dict[str, str]:
     return {"file": path.name, "sha256": cached_sha256(path)}
 
 
-def read_documents(path: Path, text: str = "text") -> Iterator[Document]:
+def read_documents(path: Path, text: str = "text", rejects: Counter[str] | None = None) -> Iterator[Document]:
     """Yield the documents of a corpus, or of a text, JSONL or Parquet file, in bounded memory.
 
     In a text file a document ends at a blank line, or at each line if the first MiB has no blank line.
@@ -57,12 +58,13 @@ def read_documents(path: Path, text: str = "text") -> Iterator[Document]:
     Args:
         path: directory of a corpus, or a file, perhaps compressed.
         text: the field or column with the text, in JSONL and Parquet files.
+        rejects: counts what the reader rejects, by step and reason.
 
     Raises:
         ConfigError: it does not exist, or is of another kind.
         InputError: it is damaged.
     """
-    if (path / MANIFEST).exists() or path.is_dir():
+    if path.is_dir():
         corpus = read_manifest(path)
         for part in corpus.parts:
             yield from read_rows(path, part, Document, ["id", "source", "text"])
@@ -72,12 +74,16 @@ def read_documents(path: Path, text: str = "text") -> Iterator[Document]:
         for item in reader.read(shard, path.name):
             if isinstance(item, Document):
                 yield item
+            elif rejects is not None:
+                rejects[f"{item.step}/{item.reason}"] += 1
 
 
-def read_text_batches(paths: Sequence[Path], text: str = "text") -> Iterator[TextBatch]:
-    """Yield the documents of several inputs in batches of bounded size."""
+def read_text_batches(
+    paths: Sequence[Path], text: str = "text", rejects: Counter[str] | None = None
+) -> Iterator[TextBatch]:
+    """Yield the documents of several inputs in batches of bounded size; see `read_documents`."""
     held, size = list[Document](), 0
-    for doc in (doc for path in paths for doc in read_documents(path, text)):
+    for doc in (doc for path in paths for doc in read_documents(path, text, rejects)):
         held.append(doc)
         size += len(doc.text)
         if size >= _BATCH:

@@ -40,4 +40,4 @@ def _with_labels(
             if label.score is not None and (label.score >= threshold) == good:
                 yield Document(label.id, "", "", "", label.text)
 
-    return TrainingInput([*side.described, about], read)
+    return TrainingInput([*side.described, about], read, side.rejects)

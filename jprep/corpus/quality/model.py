@@ -34,6 +34,7 @@ class QualityCard(msgspec.Struct, frozen=True, kw_only=True):
         scale: what one unit of a weight adds to the mean.
         slope, offset: the score is the logistic function of slope · mean + offset.
         documents: number of documents in each part (`train`, `calibration`, `test`), by class.
+        rejects: rows and lines of the inputs without a document, by class, then by step and reason.
         figures: accuracy, AUC and calibration on the part `test`.
         weights_sha256: hash of `weights.npy`.
     """
@@ -46,6 +47,7 @@ class QualityCard(msgspec.Struct, frozen=True, kw_only=True):
     slope: float
     offset: float
     documents: dict[str, dict[str, int]]
+    rejects: dict[str, dict[str, int]] = {}
     figures: dict[str, float]
     weights_sha256: str
 

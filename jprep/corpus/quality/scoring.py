@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class ScoreSummary(msgspec.Struct, frozen=True):
     Attributes:
         documents: number of documents with a score.
         empty: number of documents without one, because they are empty.
+        rejects: rows and lines without a document, by step and reason.
         mean: the mean score.
         histogram: number of documents in ten bins of equal width, from 0 to 1.
         quantiles: percent → the score below which so many documents are, within 0.001.
@@ -48,6 +50,7 @@ class ScoreSummary(msgspec.Struct, frozen=True):
 
     documents: int
     empty: int
+    rejects: dict[str, int]
     mean: float
     histogram: list[int]
     quantiles: dict[str, float]
@@ -68,10 +71,10 @@ def score_documents(paths: Iterable[Path], model: Path, *, text: str = "text", e
         ConfigError: a path or the model does not exist.
         JprepError: one of them is damaged.
     """
-    loaded, summary = load_model(model), _Summary(examples)
-    for batch in read_text_batches(list(paths), text):
+    loaded, summary, rejects = load_model(model), _Summary(examples), Counter[str]()
+    for batch in read_text_batches(list(paths), text, rejects):
         summary.add(batch, loaded.score(batch))
-    return summary.result()
+    return summary.result(rejects)
 
 
 class _Summary:
@@ -88,17 +91,19 @@ class _Summary:
         self._fine += np.bincount(np.minimum((scores[known] * _FINE).astype(int), _FINE - 1), minlength=_FINE)
         order = known[np.argsort(scores[known], kind="stable")]
         few = self._examples
-        ends = [_example(batch, scores, index) for index in (*order[:few], *order[few:][-few or len(order) :])]
+        indexes = order if len(order) <= 2 * few else [*order[:few], *order[len(order) - few :]]
+        ends = [_example(batch, scores, index) for index in indexes]
         self._lowest = heapq.nsmallest(few, [*self._lowest, *ends])
         self._highest = heapq.nlargest(few, [*self._highest, *ends])
 
-    def result(self) -> ScoreSummary:
+    def result(self, rejects: Counter[str]) -> ScoreSummary:
         documents = int(self._fine.sum())
         reached = np.cumsum(self._fine) / max(1, documents)
         quantiles = {f"{each}%": float(np.searchsorted(reached, each / 100)) / _FINE for each in _QUANTILES}
         return ScoreSummary(
             documents,
             self._empty,
+            dict(sorted(rejects.items())),
             self._total / max(1, documents),
             self._fine.reshape(BINS, -1).sum(1).tolist(),
             quantiles if documents else {},

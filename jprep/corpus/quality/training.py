@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -70,10 +71,12 @@ class TrainingInput(msgspec.Struct, frozen=True):
     Attributes:
         described: names and hashes of the inputs, for the fingerprint.
         read: yields the documents; called once.
+        rejects: what `read` has counted as rejected, by step and reason.
     """
 
     described: list[dict[str, Any]]
     read: Callable[[], Iterator[Document]]
+    rejects: Counter[str] = msgspec.field(default_factory=Counter)
 
 
 def train(
@@ -157,6 +160,7 @@ def _train(
         slope=slope,
         offset=offset,
         documents=counts,
+        rejects={name: dict(sorted(each.rejects.items())) for name, each in (("bad", bad), ("good", good))},
         figures=held_out_figures(logistic(slope * means + offset), labels),
         weights_sha256=hashlib.sha256(data).hexdigest(),
     )

@@ -57,6 +57,7 @@ class LabelCard(msgspec.Struct, frozen=True, kw_only=True):
         file: name of the file with the labels.
         sha256: its hash.
         counts: number of labels, of those without a score, and of tokens.
+        rejects: rows and lines of the inputs without a document, by step and reason, in the last run.
     """
 
     jprep: str
@@ -65,6 +66,7 @@ class LabelCard(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     sha256: str
     counts: dict[str, int]
+    rejects: dict[str, int] = {}
 
 
 def document_hash(text: str) -> str:
@@ -152,7 +154,11 @@ class LabelLog:
 
 
 def seal_labels(
-    out: OutputDirectory, labels: Iterable[Label], made_from: dict[str, Any], about: dict[str, str]
+    out: OutputDirectory,
+    labels: Iterable[Label],
+    made_from: dict[str, Any],
+    about: dict[str, str],
+    rejects: dict[str, int],
 ) -> LabelCard:
     """Write all labels as one file and the manifest that names it, then delete the file that it replaces.
 
@@ -161,6 +167,7 @@ def seal_labels(
         labels: all labels.
         made_from: model, prompt and options.
         about: version of jprep and fingerprint, for the manifest.
+        rejects: what the readers rejected.
     """
     ordered = sorted(labels, key=lambda each: each.hash)
     data = b"".join(msgspec.json.encode(each) + b"\n" for each in ordered)
@@ -179,6 +186,7 @@ def seal_labels(
         file=name,
         sha256=sha256,
         counts=counts,
+        rejects=rejects,
     )
     out.seal(card)
     out.remove_files(keep=(name,))

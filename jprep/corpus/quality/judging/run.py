@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from importlib.metadata import version
@@ -101,6 +102,7 @@ def judge(
     endpoint: EndpointOptions,
     folder: Path,
     *,
+    rejects: Counter[str] | None = None,
     restart: bool = False,
     stopping: Callable[[], bool] = lambda: False,
 ) -> JudgeResult:
@@ -112,6 +114,7 @@ def judge(
         budget: limits.
         endpoint: where the model is.
         folder: output directory; new, empty, or with labels of the same model and prompt.
+        rejects: what `read` has counted as rejected, by step and reason.
         restart: discard labels of another model or prompt.
         stopping: returns whether to stop.
 
@@ -136,12 +139,15 @@ def judge(
         out.resume(made_from)
         log = LabelLog(out.state / LOG)
         try:
-            asked, missing = _Run(read, config, budget, client, before, log, stopping).ask_all()
+            run = _Run(read, config, budget, client, before, log, stopping)
+            wanted = run.sample()
+            rejected = dict(sorted((rejects or {}).items()))  # now, because the documents are read twice
+            asked, missing = run.ask_all(wanted)
         finally:
             log.close()
         labels = {each.hash: each for each in (*log.labels, *before)}
         about = {"jprep": version("jprep"), "fingerprint": fingerprint(made_from)}
-        card = seal_labels(out, labels.values(), made_from, about)
+        card = seal_labels(out, labels.values(), made_from, about, rejected)
         out.clean()
     return JudgeResult(card, asked, missing, client.retries)
 
@@ -164,9 +170,8 @@ class _Run:
         self._accepted_before = any(each.reply is not None for each in known.values())
         self._accepted, self._refused = False, list[Label]()
 
-    def ask_all(self) -> tuple[int, int]:
+    def ask_all(self, wanted: set[str]) -> tuple[int, int]:
         """Ask about all sampled documents that the budget allows; return how many, and how many are left."""
-        wanted = self._sample()
         missing = wanted - self._known
         if self._budget.max_requests is not None:
             left = max(0, self._budget.max_requests - len(self._known))
@@ -180,7 +185,7 @@ class _Run:
         asked = len(self._log.labels) - before
         return asked, len(missing) - asked
 
-    def _sample(self) -> set[str]:
+    def sample(self) -> set[str]:
         """Return the smallest hashes of the documents; equal texts count once."""
         heap, held = list[int](), set[int]()
         for doc in self._read():
