@@ -18,7 +18,7 @@ from jprep.io.escaping import one_line
 
 _LARGEST = 1 << 20  # bytes of a response
 _PIECE = 1 << 14
-_TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504}
+_TRANSIENT = {408, 409, 425, 429}  # and errors of the server, from 500
 _REFUSED = {400, 413, 422}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0
 _SHOWN = 200  # characters of a server's message
@@ -123,7 +123,7 @@ class Endpoint:
 
     def _refused(self, error: HTTPError) -> Answer:
         message = f"HTTP status {error.code}: {self._shown(_message(error))}"
-        if error.code in _TRANSIENT:
+        if error.code in _TRANSIENT or error.code >= 500:
             raise _Transient(message, _retry_after(error)) from error
         if error.code in _REFUSED:
             return Answer(None, 0, message)
@@ -159,13 +159,18 @@ def check_endpoint(url: str) -> None:
     """Check the address of an endpoint.
 
     Raises:
-        ConfigError: it is not an http(s) URL, or it holds a password.
+        ConfigError: it is not an http(s) URL, or it holds a password or a query.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none
+        valid = False
+    if not valid or not all("!" <= each <= "~" for each in url):
         raise ConfigError("expected an http or https URL", where="--endpoint", fix="e.g. http://localhost:8000/v1")
     if parts.username or parts.password or parts.query:
-        raise ConfigError("the URL must not hold a password", where="--endpoint", fix="put the API key in a variable")
+        what, fix = "the URL must hold neither a password nor a query", "set JPREP_JUDGE_KEY to the API key"
+        raise ConfigError(what, where="--endpoint", fix=fix)
 
 
 def _check_key(key: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import re
 import threading
 from collections import Counter
@@ -120,7 +121,7 @@ def judge(
 
     Raises:
         MismatchError: the directory holds labels of another model or prompt.
-        ConfigError: the prompt or the pattern is invalid, or the endpoint refuses requests or all documents.
+        ConfigError: the prompt, the pattern or the range is invalid, or the endpoint refuses requests or all documents.
         MachineError: the endpoint gives no answer for too long; finished replies are kept.
         Interrupted: `stopping` returned true; finished replies are kept.
     """
@@ -305,6 +306,9 @@ def read_score(reply: str, config: JudgeConfig) -> float | None:
 
 
 def _check(config: JudgeConfig) -> None:
+    if not (math.isfinite(config.lowest) and math.isfinite(config.highest) and config.lowest < config.highest):
+        what = f"no score lies between {config.lowest:g} and {config.highest:g}"
+        raise ConfigError(what, where="--range", fix="the lowest and the highest score, e.g. --range 0 5")
     if TEXT not in config.prompt:
         fix = f"write {TEXT} where the document belongs"
         raise ConfigError(f"the prompt does not contain {TEXT}", where="--prompt", fix=fix)

@@ -49,6 +49,8 @@ def hang() -> None:
 FAILURES: dict[str, Callable[[], Reply | None]] = {
     "rate limit": lambda: (429, {"Retry-After": "1"}, b"slow down"),
     "server error": lambda: (500, {}, b"oops"),
+    "not implemented": lambda: (501, {}, b""),
+    "overloaded": lambda: (529, {}, b""),
     "closed": lambda: None,
     "hangs": hang,
     "garbage": lambda: (200, {}, b"\xff{not json"),
@@ -304,6 +306,33 @@ def test_patterns_and_prompts_are_checked(tmp_path: Path) -> None:
     for wrong in (JudgeConfig(model="m", prompt="no place"), JudgeConfig(model="m", prompt="{text}", pattern="(")):
         with pytest.raises(ConfigError):
             judge(lambda: iter(DOCS), wrong, Budget(), endpoint, tmp_path / "labels")
-    for url in ("file:///etc/passwd", "localhost:8000", "http://user:pass@host/v1", "http://"):
-        with pytest.raises(ConfigError):
-            check_endpoint(url)
+    for low, high in ((5, 0), (1, 1), (float("nan"), 5), (0, float("inf"))):
+        with pytest.raises(ConfigError, match="no score lies"):
+            limits = JudgeConfig(model="m", prompt="{text}", lowest=low, highest=high)
+            judge(lambda: iter(DOCS), limits, Budget(), endpoint, tmp_path / "labels")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "localhost:8000",
+        "http://user:pass@host/v1",
+        "http://",
+        "http://[::1/v1",
+        "http://host:80a/v1",
+        "http://例え.jp/v1",
+        "http://host/v 1",
+        "http://host/v1?key=1",
+        "http://host:99999/v1",
+    ],
+)
+def test_addresses_are_checked(url: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_endpoint(url)
+    assert "pass" not in str(error.value).replace("password", "") and error.value.where == "--endpoint"
+
+
+def test_addresses_of_servers_are_accepted() -> None:
+    for url in ("http://localhost:8000/v1", "https://api.example.com/v1/", "http://[::1]:8000/v1"):
+        check_endpoint(url)
