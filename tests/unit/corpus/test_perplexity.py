@@ -123,6 +123,52 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
             read_model(path)
 
 
+def test_a_model_with_any_flipped_byte_is_refused_or_unchanged(tmp_path: Path) -> None:
+    path, model = tmp_path / "model.npz", _trained(list(TEXTS), order=2, bits=5)
+    model.write(path)
+    whole, expected = path.read_bytes(), _bits(model, list(TEXTS))
+    for at in range(0, len(whole), 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            assert _bits(read_model(path), list(TEXTS)) == expected
+        except InputError as error:
+            assert "not a perplexity model" in error.what
+
+
+def _write_arrays(path: Path, **changes: np.ndarray) -> None:
+    tables = {f"{name}_1": np.ones(16, np.uint32) for name in ("grams", "contexts", "followers")}
+    with path.open("wb") as file:
+        np.savez_compressed(file, **({"format": np.array([1, 1, 4])} | tables | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grams_1": np.ones(1 << 22, np.uint32)},
+        {"grams_1": np.ones(16, np.uint8)},
+        {"grams_1": np.ones((4, 4), np.uint32)},
+        {"grams_1": np.array([None] * 16)},
+        {"format": np.array([2, 1, 4])},
+        {"format": np.array([1, 1, 60])},
+        {"format": np.array([1.0, 1.0, 4.0])},
+    ],
+)
+def test_tables_of_another_kind_or_size_are_refused(tmp_path: Path, changes: dict[str, np.ndarray]) -> None:
+    path = tmp_path / "model.npz"
+    _write_arrays(path)
+    read_model(path)
+    _write_arrays(path, **changes)
+    with pytest.raises(InputError, match="not a perplexity model"):
+        read_model(path)
+
+
+def test_a_plain_array_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "model.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(InputError, match="not a perplexity model"):
+        read_model(tmp_path / "model.npz")
+
+
 @pytest.mark.parametrize(("order", "bits"), [(0, 20), (7, 20), (3, 3), (3, 29)])
 def test_sizes_out_of_range_are_refused(order: int, bits: int) -> None:
     with pytest.raises(ConfigError, match="no n-gram model"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -122,18 +122,32 @@ def read_model(path: Path) -> PerplexityModel:
         InputError: the file is not such a model.
     """
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            version, order, bits = arrays["format"].tolist()
+        with zipfile.ZipFile(path) as archive:
+            version, order, bits = _read_array(archive, "format", np.dtype(np.int64), 3).tolist()
             if version != _FORMAT:
                 raise ValueError(f"format {version}")
             model = PerplexityModel(order, bits)
             for counts, number in zip(model.counts, range(1, order + 1), strict=True):
                 for name, values in counts._asdict().items():
-                    values[:] = arrays[f"{name}_{number}"]
-    except (OSError, ValueError, KeyError, EOFError, ConfigError, AttributeError, zipfile.BadZipFile) as error:
+                    values[:] = _read_array(archive, f"{name}_{number}", values.dtype, len(values))
+    except Exception as error:  # damaged archives and arrays raise errors of a dozen kinds
         what = f"{path}: not a perplexity model: {error}"
         raise InputError(what, where="signal 'perplexity'", fix="train it again") from error
     return model
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], size: int) -> NDArray[Any]:
+    """Read an array of known type and size; what the file claims to hold is never allocated."""
+    with archive.open(f"{name}.npy") as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError(f"{name}: another version of arrays")
+        found = np.lib.format.read_array_header_1_0(file)
+        if found != ((size,), False, dtype):
+            raise ValueError(f"{name}: expected {size} numbers of type {dtype}")
+        data = file.read(size * dtype.itemsize + 1)  # one more, so that the end and its checksum are reached
+    if len(data) != size * dtype.itemsize:
+        raise ValueError(f"{name}: {len(data)} bytes instead of {size * dtype.itemsize}")
+    return np.frombuffer(data, dtype)
 
 
 def _batches(texts: Iterable[str]) -> Iterator[TextBatch]:
