@@ -45,7 +45,9 @@ class Example(NamedTuple):
 
 
 class SampleWriter:
-    """Writes the documents with the smallest hashes of each class to files; memory grows with the sample only.
+    """Writes the documents with the smallest hashes of each class to files; equal texts of a class count once.
+
+    Memory grows with the sample only.
 
     Args:
         folder: the directory of the files; it exists and is empty.
@@ -56,6 +58,7 @@ class SampleWriter:
     def __init__(self, folder: Path, most: int, seed: int) -> None:
         self._folder, self._most, self._seed = folder, most, seed
         self._smallest: tuple[list[int], list[int]] = ([], [])  # heaps of negated hashes
+        self._held: tuple[set[int], set[int]] = (set(), set())
 
     def write(self, good: Iterable[Document], bad: Iterable[Document]) -> Sample:
         """Read all documents, and return the sample.
@@ -82,13 +85,13 @@ class SampleWriter:
     def _add(self, label: int, text: str, files: Sequence[IO[bytes]]) -> None:
         if not text.strip():
             return
-        found, heap = text_hash(text, self._seed), self._smallest[label]
-        if len(heap) < self._most:
-            heapq.heappush(heap, -found)
-        elif -heap[0] <= found:
+        found, heap, held = text_hash(text, self._seed), self._smallest[label], self._held[label]
+        if found in held or (len(heap) == self._most and -heap[0] <= found):
             return
-        else:
-            heapq.heappushpop(heap, -found)
+        held.add(found)
+        heapq.heappush(heap, -found)
+        if len(heap) > self._most:
+            held.remove(-heapq.heappop(heap))
         data = text.encode("utf-8", "surrogatepass")
         files[found % _FILES].write(_HEADER.pack(found, label, len(data)) + data)
 

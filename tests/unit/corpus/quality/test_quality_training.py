@@ -47,6 +47,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_equal_texts_of_a_class_count_once(tmp_path: Path) -> None:
+    good = [Document(str(number), "", "", "", f"文書{number % 50}") for number in range(1000)]
+    bad = [Document(str(number), "", "", "", f"文書{number}") for number in range(100)]
+    sample = SampleWriter(tmp_path, 30, 0).write(good, bad)
+    found = [each for examples in sample.files(0) for each in examples]
+    assert len({each.text for each in found if each.good}) == sum(each.good for each in found) == 30
+    assert sum(not each.good for each in found) == 30
+
+
 def test_a_text_shorter_than_all_ngrams_does_not_spoil_the_training(tmp_path: Path) -> None:
     good = [Document(str(number), "", "", "", text(GOOD, number)) for number in range(200)]
     good[50] = Document("short", "", "", "", "。")
