@@ -54,14 +54,18 @@ class JudgeSignal(Signal):
 
     def provenance(self) -> dict[str, str]:
         """Return the hash of the labels."""
-        return {"labels": read_card(Path(self.config.labels)).sha256}
+        return {"labels": read_card(self._folder).sha256}
 
     def measure(self, batch: TextBatch) -> Mapping[str, NDArray[np.float64]]:
         """Return the scores of all documents of a batch."""
         found = [self._scores.get(document_hash(text), np.nan) for text in batch.texts]
         return {self.columns[0]: np.array(found, np.float64)}
 
+    @property
+    def _folder(self) -> Path:
+        return Path(self.config.labels).expanduser()
+
     @cached_property
     def _scores(self) -> dict[str, float]:
-        labels = read_labels(Path(self.config.labels))
+        labels = read_labels(self._folder)
         return {each.hash: each.score for each in labels if each.score is not None}

@@ -68,4 +68,4 @@ class QualitySignal(Signal):
 
     @cached_property
     def _model(self) -> QualityModel:
-        return load_model(Path(self.config.model))
+        return load_model(Path(self.config.model).expanduser())

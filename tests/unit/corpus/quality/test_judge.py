@@ -275,7 +275,7 @@ def test_a_torn_line_is_dropped_and_a_damaged_one_refused(tmp_path: Path) -> Non
         LabelLog(path)
 
 
-def test_labels_are_a_signal_and_examples(tmp_path: Path) -> None:
+def test_labels_are_a_signal_and_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with chat_server(good_answer) as server:
         run(server, tmp_path / "labels", Budget(sample=6))
     labels = read_labels(tmp_path / "labels")
@@ -285,6 +285,8 @@ def test_labels_are_a_signal_and_examples(tmp_path: Path) -> None:
         each.id: each.score for each in labels
     }
     assert len(signal.provenance()["labels"]) == 64
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert make_step("signal", {"use": "judge", "labels": "~/labels"}).provenance() == signal.provenance()
     empty = TrainingInput([], lambda: iter(()))
     good, bad = add_labels((empty, empty), tmp_path / "labels", 3)
     assert {doc.id for doc in good.read()} == {each.id for each in labels if (each.score or 0) >= 3}
