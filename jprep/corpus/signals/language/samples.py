@@ -89,15 +89,7 @@ def _records(length: int, rng: random.Random) -> str:
 
 
 def _code_points(length: int, rng: random.Random) -> str:
-    ranges = [
-        (0x3041, 0x3096),
-        (0x30A1, 0x30FA),
-        (0x4E00, 0x9FA5),
-        (0xAC00, 0xD7A3),
-        (0xE000, 0xF8FF),
-        (0xFF66, 0xFF9D),
-    ]
-    chosen = rng.sample(ranges, rng.randint(1, 3))
+    chosen = rng.sample(_RANGES, rng.randint(1, 3))
     return "".join(chr(rng.randint(*rng.choice(chosen))) for _ in range(length))
 
 
