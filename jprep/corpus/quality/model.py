@@ -11,6 +11,7 @@ import numpy as np
 
 from jprep.corpus.quality.ngrams import NgramConfig, count_ngrams, hash_ngrams
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.portable_math import exp_of_negative
 from jprep.engine import manifest
 from jprep.errors import DamagedError
 from jprep.io.verified_files import read_verified
@@ -88,9 +89,9 @@ def mean_weights(batch: TextBatch, weights: NDArray[Any], config: NgramConfig) -
 
 
 def logistic(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return 1 / (1 + exp(-x)) of each value."""
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-values)), np.float64)
+    """Return nearly 1 / (1 + exp(-x)) of each value, the same on every machine."""
+    small = exp_of_negative(-np.abs(values))
+    return np.asarray(np.where(values >= 0, 1, small) / (1 + small), np.float64)
 
 
 def encode_weights(weights: NDArray[np.int16]) -> bytes:

@@ -10,14 +10,13 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jprep.corpus.signals.language.ngrams import CLASSES, LEVELS, UNIGRAMS, pack, sum_weights
+from jprep.corpus.signals.portable_math import exp_of_negative, interpolate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NAMES = ("japanese", "chinese", "korean", "mojibake", "junk", "other")
 """The classes. The weights of the others are relative to Japanese, which has none."""
-
-_DOUBLINGS = 20
 
 
 class LanguageModel(NamedTuple):
@@ -46,24 +45,16 @@ class LanguageModel(NamedTuple):
         """
         lengths = np.diff(starts) - 1
         means = sum_weights(codes, starts, self.tables) / np.maximum(lengths, 1)[:, None]
-        sharpness = np.interp(_log2(np.maximum(lengths, 1)), self.lengths, self.sharpness)
+        sharpness = interpolate(_log2(np.maximum(lengths, 1)), self.lengths, self.sharpness)
         logits = np.zeros((len(lengths), len(NAMES)))
         logits[:, 1:] = (means * self.scale + self.bias) * sharpness[:, None]
-        powers = _exp(logits - logits.max(axis=1, keepdims=True))
+        powers = exp_of_negative(logits - logits.max(axis=1, keepdims=True))
         powers[lengths == 0] = np.nan
         total = powers[:, 0].copy()
         for column in range(1, len(NAMES)):
             total += powers[:, column]
         probabilities: NDArray[np.float64] = powers / total[:, None]
         return probabilities
-
-
-def _exp(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return nearly exp(values) for values up to 0, by multiplications, whose results are the same on every machine."""
-    powers: NDArray[np.float64] = np.maximum(1 + values / (1 << _DOUBLINGS), 0)
-    for _ in range(_DOUBLINGS):
-        powers = powers * powers
-    return powers
 
 
 def _log2(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
