@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,17 @@ def test_a_corpus_is_filtered_twice(tmp_path: Path) -> None:
     assert {reject.reason for reject in twice.rejects()} == {"few_hiragana", "short"}
     assert sum(twice.manifest.rejects.values()) + len(twice) == len(corpus)
     assert not list(twice.verify())
+
+
+def test_lists_of_test_items_stay(tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_text(json.dumps({"question": GOOD}, ensure_ascii=False), encoding="utf-8")
+    sets = [{"name": "quiz", "paths": [str(tmp_path / "test.jsonl")], "fields": ["question"]}]
+    corpus = build_corpus(tmp_path, RECORDS, **PLAIN | {"decontaminate": sets})
+    assert corpus.manifest.test_items
+    filtered = run(corpus, tmp_path / "filtered", HIRAGANA)
+    assert filtered.manifest.test_items == corpus.manifest.test_items
+    assert not list(filtered.verify())
+    assert not list(run(filtered, tmp_path / "twice", HIRAGANA).verify())
 
 
 def test_filters_of_single_sources(tmp_path: Path) -> None:
