@@ -47,13 +47,13 @@ class RefilterStage(Stage):
         self._folder, self._manifest, self._request, self._label = folder, manifest, request, label
         self.made_from: dict[str, Any] = {}
         self.metadata: dict[str, str] = {}
-        self._step_files: list[str] = []
+        self._step_hashes: list[str] = []
 
     @cached_property
     def steps(self) -> RefilterSteps:
         """The steps of this process."""
         steps = RefilterSteps(self._request, self._manifest)
-        self._step_files = refuse_changed_files(steps.all(), self._step_files)
+        self._step_hashes = refuse_changed_files(steps.all(), self._step_hashes)
         return steps
 
     def __getstate__(self) -> dict[str, Any]:

@@ -230,6 +230,13 @@ def test_sentences_with_items_are_cut(tmp_path: Path) -> None:
     assert not list(corpus.verify())
 
 
+def test_kept_signals_are_those_of_the_cut_text(tmp_path: Path) -> None:
+    sets = [{"name": "quiz", "paths": [write_set(tmp_path, ROWS)], "fields": ["question"], "action": "cut"}]
+    corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS, sets, signals=["characters"]), tmp_path / "out")
+    kept = [(doc.signals["characters"], doc.signals["sentences"]) for doc in corpus]
+    assert kept == [(len(text), text.count("。")) for text in (BEFORE + AFTER, BEFORE + AFTER, BEFORE, BEFORE)]
+
+
 def test_each_test_set_has_its_action(tmp_path: Path) -> None:
     one, other = write_set(tmp_path, ROWS[:1], "one.jsonl"), write_set(tmp_path, ROWS[1:2], "other.jsonl.gz")
     sets = [
