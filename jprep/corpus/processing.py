@@ -293,5 +293,5 @@ def refuse_changed_files(steps: Sequence[Step], before: Sequence[str]) -> list[s
 
 
 def _step_hash(step: Step) -> str:
-    """Return a hash of what a step's output depends on; of a segmenter without its dictionary of an installed package."""
+    """Return a hash of what the output of a step depends on, except the large dictionary of a segmenter."""
     return step.source_file if isinstance(step, Segmenter) else fingerprint(describe_step(step))

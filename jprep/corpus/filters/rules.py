@@ -106,7 +106,16 @@ class RulesFilter(Filter):
 
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch."""
-        return verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
+        found = verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
+        for signal in self._measured_here():
+            self.tally.update({f"{signal.name}.{name}": count for name, count in signal.tally.items()})
+            signal.tally.clear()
+        return found
+
+    def _measured_here(self) -> list[Signal]:
+        """Return the signals that the corpus does not keep: their counts are the filter's."""
+        given = {id(signal) for signal in self._given}
+        return [signal for signal in self.signals() if id(signal) not in given]
 
     def _outside(self, batch: TextBatch, rule: Rule) -> tuple[NDArray[np.bool_], str]:
         low, high = rule.limits()
@@ -118,7 +127,11 @@ class RulesFilter(Filter):
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the signals that the rules compare. One that is equal to its limit in 32 bits is the limit."""
-        batch, limits = TextBatch([doc]), self.thresholds()
+        return self.measure_first(TextBatch([doc]))
+
+    def measure_first(self, batch: TextBatch) -> dict[str, float]:
+        """Return what `measure` returns, of the first document of a batch that may have signals already."""
+        limits = self.thresholds()
         values = {column: self._values(batch, column)[0] for column in limits}
         return {column: _shown(value, limits[column]) for column, value in values.items() if not np.isnan(value)}
 

@@ -96,8 +96,8 @@ class RefilterStage(Stage):
                     kept.provide(batch)
                 for item in filter_batch(batch, filters, self.steps.signals, task_output.counts):
                     task_output.add(item)
-        for step in filters:
-            task_output.counts.update(dict(take_tally("filter", step)))
+        for kind, step in [*(("filter", each) for each in filters), *(("signal", each) for each in self.steps.signals)]:
+            task_output.counts.update(dict(take_tally(kind, step)))
         return task_output.result()
 
     def close(self) -> None:
