@@ -1,6 +1,6 @@
 """Find the code in texts, so that the scripts of the prose around it can be judged.
 
-Code is: what stands between fences (``` or ~~~); lines that are nearly without Japanese and rich in the punctuation of
+Code is: what stands between two fences (``` or ~~~); lines that are nearly without Japanese and rich in the punctuation of
 code; in Markdown, what stands between backquotes within a line, and the targets of links.
 """
 
@@ -65,11 +65,18 @@ def _marks() -> NDArray[np.bool_]:
 
 
 def _fences(batch: TextBatch) -> NDArray[np.bool_]:
-    """Return whether each line begins with a fence, shape [lines]."""
+    """Return whether each line begins with a fence that opens or closes code, shape [lines].
+
+    The last of an odd number of fences in a document is none: without its counterpart, the rest would become code.
+    """
     first = batch.line_starts[:-1]
     padded = np.append(batch.codes, [0] * _FENCE)
     heads = padded[first[:, None] + np.arange(_FENCE)]
-    return np.asarray((heads == _BACKQUOTE).all(1) | (heads == _TILDE).all(1))
+    found = (heads == _BACKQUOTE).all(1) | (heads == _TILDE).all(1)
+    docs, order = batch.line_docs, np.cumsum(found)
+    order -= (order - found)[_first_lines(batch)][docs]
+    total = batch.counts(docs, found)[docs]
+    return np.asarray(found & ((order < total) | (total % 2 == 0)))
 
 
 def _first_lines(batch: TextBatch) -> NDArray[np.int64]:
