@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +47,13 @@ class Rule(ConfigSection, frozen=True):
         """Return the rule.
 
         Raises:
-            ConfigError: it has no limit, or two at one side.
+            ConfigError: it has no limit, two lower or upper ones, or one that is not a number.
         """
         low, high = (self.min, self.above), (self.max, self.below)
-        if None not in low or None not in high or low == high == (None, None):
-            fix = "give `min` or `above`, `max` or `below`: min = 0.2"
-            raise ConfigError(f"the rule for {self.signal!r} needs one limit at a side", where=where, fix=fix)
+        unordered = any(limit is not None and math.isnan(limit) for limit in (*low, *high))
+        if unordered or None not in low or None not in high or low == high == (None, None):
+            what = f"the rule for {self.signal!r} needs a lower limit, an upper limit, or one of each"
+            raise ConfigError(what, where=where, fix="give `min` or `above`, and `max` or `below`: min = 0.2")
         return self
 
     def limits(self) -> tuple[np.float32, np.float32]:

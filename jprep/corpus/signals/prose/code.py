@@ -1,7 +1,7 @@
 """Find the code in texts, so that the scripts of the prose around it can be judged.
 
-Code is: what stands between two fences (``` or ~~~); lines that are nearly without Japanese and rich in the punctuation of
-code; in Markdown, what stands between backquotes within a line, and the targets of links.
+Code is: what stands between two fences (``` or ~~~); lines that are nearly without Japanese and rich in the
+punctuation of code; in Markdown, what stands between backquotes within a line, and the targets of links.
 """
 
 from __future__ import annotations
