@@ -167,6 +167,8 @@ def test_the_same_again_verifies_and_others_are_refused(tmp_path: Path) -> None:
     assert len(run(corpus, tmp_path / "filtered", HIRAGANA | {"min": 1}, restart=True)) == 0
     with pytest.raises(ConfigError, match="its own directory"):
         run(corpus, corpus.folder, HIRAGANA)
+    with pytest.raises(ConfigError, match="nothing to filter by"):
+        run(corpus, tmp_path / "nothing", source_filters={"posts": []})
 
 
 def test_a_damaged_corpus_is_not_filtered(tmp_path: Path) -> None:
