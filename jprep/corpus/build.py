@@ -196,7 +196,8 @@ class _Build:
         self._verify(drops)
         near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]
-        return self._stage(SegmentStage(read, drops, self._recipe.corpus.segmenter, made_from, metadata, near))
+        signals = (self._recipe.corpus.signals, self._made_from["documents"].get("signals", []))
+        return self._stage(SegmentStage(read, drops, self._recipe.corpus.segmenter, made_from, metadata, near, signals))
 
     def _hash_files(self, read: list[Receipt], folder: str) -> list[Output | None]:
         """Return the verified files of hashes, one for each receipt of the read stage."""

@@ -7,7 +7,8 @@ from itertools import accumulate
 
 from jprep.corpus.document import KEEP, SENTENCE, UNMARK, Document, Reject, Tally, sentences
 from jprep.corpus.signals.batch import TextBatch
-from jprep.corpus.step import Filter, Normalizer, Segmenter, Signal, Splitter, Step
+from jprep.corpus.step import Filter, Normalizer, Segmenter, Signal, Splitter, Step, describe_step
+from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError, InputError, JprepError
 
 _EXCERPT = 80
@@ -122,7 +123,7 @@ def filter_batch(
         for index, dropped in rejected.items():
             results[places[index]] = dropped
         places = [place for index, place in enumerate(places) if index not in rejected]
-    _keep_signals(batch, signals)
+    keep_signals(batch, signals)
     return results
 
 
@@ -174,7 +175,17 @@ def replace_text(doc: Document, text: str, splitter: Splitter) -> None:
     doc.words = splitter.mark(doc.text)
 
 
-def _keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
+def measure_changed(items: Iterable[Document | Reject], signals: Sequence[Signal]) -> Iterator[Document | Reject]:
+    """Yield items in the same order; measure the documents without signals, whose texts have changed since."""
+    if not signals:
+        yield from items
+        return
+    for batch in document_batches(items):
+        keep_signals(TextBatch([item for item in batch if isinstance(item, Document) and not item.signals]), signals)
+        yield from batch
+
+
+def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
     """Set `Document.signals`, rounded to 32 bits as a corpus stores them."""
     if not signals or not len(batch):
         return
@@ -208,13 +219,17 @@ def reject(doc: Document, step: str, reason: str) -> Reject:
 
 
 def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> None:
-    """Remove paragraphs from the `text` and `words` of a document, and count them in `tally` under `name`."""
+    """Remove paragraphs from the `text` and `words` of a document, and count them in `tally` under `name`.
+
+    The document loses its signals, which were those of the whole text.
+    """
     dropped = set(lines)
     for field in ("text", "words"):
         kept = [line for number, line in enumerate(getattr(doc, field).split("\n")) if number not in dropped]
         if field == "text":
             tally[f"{name}.characters_dropped"] += len(doc.text) - sum(map(len, kept)) - doc.text.count("\n")
         setattr(doc, field, "\n".join(kept))
+    doc.signals = {}
     tally[f"{name}.lines_dropped"] += len(dropped)
 
 
@@ -256,13 +271,27 @@ def refuse_changed_file(step: Step, source_file: str) -> None:
 
 
 def refuse_changed_files(steps: Sequence[Step], before: Sequence[str]) -> list[str]:
-    """Check the files of a stage's steps, see `refuse_changed_file`; return their hashes.
+    """Check that the steps of a stage are those that the fingerprint was made with: their code, word lists and models.
 
     Args:
         steps: the steps, as this process loaded them.
-        before: the hashes, as the process that made the fingerprint returned them; empty in that process.
+        before: what the process that made the fingerprint returned; empty in that process.
+
+    Returns:
+        A hash of each step.
+
+    Raises:
+        InputError: a step, or a file that it uses, has changed.
     """
-    files = [step.source_file for step in steps]
-    for step, file in zip(steps, before or files, strict=True):
-        refuse_changed_file(step, file)
-    return files
+    unique = {id(step): step for step in steps}.values()
+    hashes = [_step_hash(step) for step in unique]
+    for step, found, expected in zip(unique, hashes, before or hashes, strict=True):
+        if found != expected:
+            what = f"the step {step.name} or one of its files changed during the build"
+            raise InputError(what, where=f"class {type(step).__name__}", fix="run the build again with --restart")
+    return hashes
+
+
+def _step_hash(step: Step) -> str:
+    """Return a hash of what the output of a step depends on, except the large dictionary of a segmenter."""
+    return step.source_file if isinstance(step, Segmenter) else fingerprint(describe_step(step))

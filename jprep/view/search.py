@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from jprep.errors import DamagedError, MachineError
-from jprep.view.files import CorpusFiles, column_sql
-from jprep.view.query import CHARACTERS, Query
+from jprep.view.files import SIGNALS, CorpusFiles, column_sql
+from jprep.view.query import CHARACTERS, Query, Range
 
 MAX_HITS = 1_000_000
 """Hits of a search that can be paged through, about 8 MB."""
@@ -160,11 +160,27 @@ def condition(query: Query) -> Condition:
         made.append(Condition("(step = ? AND reason = ?)", [step, reason]))
     for name, limits in query.ranges.items():
         number = (f"length({body})") if name == CHARACTERS else column_sql(name)
-        made += [Condition(f"{number} >= ?", [limits.low])] * (limits.low is not None)
-        made += [Condition(f"{number} <= ?", [limits.high])] * (limits.high is not None)
+        made += [Condition(f"{number} {sign} ?", [_limit(name, limit)]) for sign, limit in _signed(limits)]
     made += [Condition(f"{column_sql(name)}::VARCHAR = ?", [value]) for name, value in query.values.items()]
     values = [value for each in made for value in each.values]
     return Condition(" AND ".join(each.sql for each in made) or "true", values)
+
+
+def _signed(limits: Range) -> Iterator[tuple[str, float]]:
+    """Yield the limits of a range that are given, each with how a value is compared with it."""
+    for sign, limit in ((">=", limits.low), ("<=", limits.high)):
+        if limit is not None:
+            yield sign, limit
+
+
+def _limit(name: str, limit: float) -> float:
+    """Return a limit as the column has it: signals are stored as 32-bit numbers, and 0.2 is more than 0.2 in 64."""
+    if not name.startswith(SIGNALS):
+        return limit
+    import numpy as np
+
+    with np.errstate(over="ignore"):  # a limit beyond 32 bits is infinite
+        return float(np.float32(limit))
 
 
 class Hit(NamedTuple):

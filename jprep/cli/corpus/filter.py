@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 @click.option("--preset", "presets", multiple=True, metavar="NAME", help="Keep what a preset keeps.")
 @click.option("--recipe", type=RECIPE_PATH, help="Apply the filters of a recipe, and add the signals that it keeps.")
 @click.option(
-    "--filter", "conditions", multiple=True, metavar="CONDITION", help="Keep where it is true: 'hiragana_share>=0.2'."
+    "--filter",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Drop documents for which the condition is false: 'hiragana_share>=0.2'.",
 )
 @click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
 @WORKERS
@@ -65,7 +69,7 @@ def _request(presets: tuple[str, ...], recipe: Path | None, conditions: tuple[st
     from jprep.pipeline.recipe import load_recipe
 
     if (recipe is None) == (not presets and not conditions):
-        raise click.UsageError("give --preset NAME and --filter CONDITION, or --recipe FILE")
+        raise click.UsageError("give --preset NAME, --filter CONDITION (or both), or --recipe FILE")
     if recipe:
         return FilterRequest.of_recipe(load_recipe(recipe, ()).corpus)
     refs: list[Any] = [{"preset": name} for name in presets]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +47,13 @@ class Rule(ConfigSection, frozen=True):
         """Return the rule.
 
         Raises:
-            ConfigError: it has no limit, or two at one side.
+            ConfigError: it has no limit, two lower or upper ones, or one that is not a number.
         """
         low, high = (self.min, self.above), (self.max, self.below)
-        if None not in low or None not in high or low == high == (None, None):
-            fix = "give `min` or `above`, `max` or `below`: min = 0.2"
-            raise ConfigError(f"the rule for {self.signal!r} needs one limit at a side", where=where, fix=fix)
+        unordered = any(limit is not None and math.isnan(limit) for limit in (*low, *high))
+        if unordered or None not in low or None not in high or low == high == (None, None):
+            what = f"the rule for {self.signal!r} needs a lower limit, an upper limit, or one of each"
+            raise ConfigError(what, where=where, fix="give `min` or `above`, and `max` or `below`: min = 0.2")
         return self
 
     def limits(self) -> tuple[np.float32, np.float32]:
@@ -106,7 +108,16 @@ class RulesFilter(Filter):
 
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch."""
-        return verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
+        found = verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
+        for signal in self._measured_here():
+            self.tally.update({f"{signal.name}.{name}": count for name, count in signal.tally.items()})
+            signal.tally.clear()
+        return found
+
+    def _measured_here(self) -> list[Signal]:
+        """Return the signals that the corpus does not keep: their counts are the filter's."""
+        given = {id(signal) for signal in self._given}
+        return [signal for signal in self.signals() if id(signal) not in given]
 
     def _outside(self, batch: TextBatch, rule: Rule) -> tuple[NDArray[np.bool_], str]:
         low, high = rule.limits()
@@ -118,7 +129,11 @@ class RulesFilter(Filter):
 
     def measure(self, doc: Document) -> dict[str, float]:
         """Return the signals that the rules compare. One that is equal to its limit in 32 bits is the limit."""
-        batch, limits = TextBatch([doc]), self.thresholds()
+        return self.measure_first(TextBatch([doc]))
+
+    def measure_first(self, batch: TextBatch) -> dict[str, float]:
+        """Return what `measure` returns, of the first document of a batch that may have signals already."""
+        limits = self.thresholds()
         values = {column: self._values(batch, column)[0] for column in limits}
         return {column: _shown(value, limits[column]) for column, value in values.items() if not np.isnan(value)}
 

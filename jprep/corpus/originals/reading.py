@@ -153,7 +153,7 @@ class Originals:
 
         found: dict[str, str] = {}
         values = pa.array(ids, pa.string())
-        for file in self._manifest.files:
+        for file in (*self._manifest.parts, *self._manifest.reject_parts):
             for batch in read_batches(self._folder, shard_of(self._folder, file, "id"), ["id"]):
                 hits = batch.column(0).filter(pc.is_in(batch.column(0), value_set=values)).to_pylist()
                 found = dict.fromkeys(hits, file.path) | found

@@ -11,7 +11,7 @@ import msgspec
 
 from jprep.corpus.config import CorpusConfig, StepRef, make_step
 from jprep.corpus.originals.rebuilt_steps import rebuild
-from jprep.corpus.originals.records import Unavailable
+from jprep.corpus.originals.records import Reason, Unavailable
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.step import Filter, Signal, Step, describe_step
@@ -48,14 +48,11 @@ def parse_condition(text: str) -> dict[str, Any]:
     Raises:
         ConfigError: the text is not COLUMN, one of <= >= < >, and a number.
     """
-    found = _CONDITION.fullmatch(text)
     try:
-        return {"signal": found[1], _LIMITS[found[2]]: float(found[3])} if found else _refuse_condition(text)
+        if found := _CONDITION.fullmatch(text):
+            return {"signal": found[1], _LIMITS[found[2]]: float(found[3])}
     except ValueError:
-        return _refuse_condition(text)
-
-
-def _refuse_condition(text: str) -> dict[str, Any]:
+        pass  # such as 1.2.3
     fix = "a column, one of <= >= < >, and a number: 'hiragana_share>=0.2'"
     raise ConfigError(f"cannot read the condition {text!r}", fix=fix)
 
@@ -76,6 +73,7 @@ class KeptSignal(Signal):
         self._columns: tuple[str, ...] = tuple(described["columns"])
         self.name, self.version = described["name"], described["version"]  # type: ignore[misc]
         self.config = described["config"]
+        self._given: Signal | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -92,10 +90,16 @@ class KeptSignal(Signal):
         Raises:
             ConfigError: the signal cannot be computed here.
         """
-        if isinstance(self._rebuilt, Unavailable):
-            what = f"a filter drops lines, so a kept signal must be measured again: {self._rebuilt.what}"
-            raise ConfigError(what, fix=self._rebuilt.fix or "use no filter that drops lines")
-        return self._rebuilt.measure(batch)
+        signal = self._given or self._rebuilt
+        if isinstance(signal, Unavailable):
+            what = f"a filter drops lines, so a kept signal must be measured again: {signal.what}"
+            recipe = "name the signal with its model in a recipe, and use `--recipe`"
+            raise ConfigError(what, fix=signal.fix if signal.reason is Reason.STEP_CHANGED else recipe)
+        return signal.measure(batch)
+
+    def measure_by(self, signal: Signal) -> None:
+        """Receive the same signal with the options that a manifest lacks, such as the path of a model."""
+        self._given = signal
 
     def provide(self, batch: TextBatch) -> None:
         """Give a batch the columns of its documents."""
@@ -120,10 +124,12 @@ class RefilterSteps:
     def __init__(self, request: FilterRequest, manifest: Manifest) -> None:
         described = manifest.described_signals
         self.kept = [KeptSignal(each) for each in described]
-        keys = {signal.key for signal in self.kept}
-        made: list[Signal] = [make_step("signal", ref) for ref in request.signals]
-        self._new = [signal for signal in made if signal.key not in keys]
-        self.signals: Sequence[Signal] = (*self.kept, *self._new)
+        kept = {signal.key: signal for signal in self.kept}
+        self._made: list[Signal] = [make_step("signal", ref) for ref in request.signals]
+        for signal in self._made:
+            if signal.key in kept:
+                kept[signal.key].measure_by(signal)
+        self.signals: Sequence[Signal] = (*self.kept, *(signal for signal in self._made if signal.key not in kept))
         check_columns(self.signals)
         self._filters = {
             source["name"]: self._make(request.source_filters.get(source["name"], request.filters))
@@ -158,4 +164,4 @@ class RefilterSteps:
 
     def all(self) -> list[Step]:
         """Return all steps."""
-        return [*(step for steps in self._filters.values() for step in steps), *self._new]
+        return [*(step for steps in self._filters.values() for step in steps), *self._made]

@@ -15,7 +15,7 @@ from jprep.corpus.segmenters.none import NoSegmenter
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.stages.read import source_index
 from jprep.corpus.stages.task_output import open_task_output
-from jprep.corpus.store import REBUILD, REJECTS, Manifest, read_rows
+from jprep.corpus.store import DOCUMENTS, REBUILD, Manifest, read_rows
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.io.atomic import atomic_path
 from jprep.io.verified_files import verify_file
@@ -28,7 +28,7 @@ class _KeepWords(NoSegmenter):
 
 
 class RefilterStage(Stage):
-    """Filters the documents of a corpus, and copies its rejects.
+    """Filters the documents of a corpus, and copies its rejects and its lists of test items.
 
     Args:
         folder: directory of the corpus.
@@ -47,13 +47,13 @@ class RefilterStage(Stage):
         self._folder, self._manifest, self._request, self._label = folder, manifest, request, label
         self.made_from: dict[str, Any] = {}
         self.metadata: dict[str, str] = {}
-        self._step_files: list[str] = []
+        self._step_hashes: list[str] = []
 
     @cached_property
     def steps(self) -> RefilterSteps:
         """The steps of this process."""
         steps = RefilterSteps(self._request, self._manifest)
-        self._step_files = refuse_changed_files(steps.all(), self._step_files)
+        self._step_hashes = refuse_changed_files(steps.all(), self._step_hashes)
         return steps
 
     def __getstate__(self) -> dict[str, Any]:
@@ -69,16 +69,16 @@ class RefilterStage(Stage):
         return sum(part.rows for part in self._manifest.parts)
 
     def tasks(self) -> Iterator[Task]:
-        """Yield one task per file of documents, then one per file of rejects."""
+        """Yield one task per file of documents, then one per file that is copied."""
         for part in self._manifest.parts:
             yield Task(Path(part.path).stem, part, part.rows, part.sha256)
-        for part in self._manifest.reject_parts:
-            yield Task(f"{REJECTS}-{Path(part.path).stem}", part, 0, part.sha256)
+        for part in (*self._manifest.reject_parts, *self._manifest.test_items):
+            yield Task(f"{part.folder}-{Path(part.path).stem}", part, 0, part.sha256)
 
     def run(self, task: Task, root: Path) -> Result:
-        """Filter a file of documents, or copy a file of rejects."""
+        """Filter a file of documents, or copy another file."""
         part: Output = task.payload
-        return self._copy(part, root) if part.folder == REJECTS else self._filter(part, root, task.id)
+        return self._filter(part, root, task.id) if part.folder == DOCUMENTS else self._copy(part, root)
 
     def _copy(self, part: Output, root: Path) -> Result:
         source = verify_file(self._folder / part.path, part.sha256, REBUILD)
@@ -96,8 +96,8 @@ class RefilterStage(Stage):
                     kept.provide(batch)
                 for item in filter_batch(batch, filters, self.steps.signals, task_output.counts):
                     task_output.add(item)
-        for step in filters:
-            task_output.counts.update(dict(take_tally("filter", step)))
+        for kind, step in [*(("filter", each) for each in filters), *(("signal", each) for each in self.steps.signals)]:
+            task_output.counts.update(dict(take_tally(kind, step)))
         return task_output.result()
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import numpy as np
 
 from jprep.corpus.config import StepRef
 from jprep.corpus.document import Document
+from jprep.corpus.filters.rules import RulesFilter
 from jprep.corpus.processing import document_batches
 from jprep.corpus.refilter.request import FilterRequest, RefilterSteps
 from jprep.corpus.signals.batch import TextBatch
@@ -102,8 +104,12 @@ def survey(folder: Path, manifest: Manifest, signals: list[StepRef], filters: li
         ConfigError: a step cannot be made.
         DamagedError: a shard is missing or damaged.
     """
+    with closing(RefilterSteps(FilterRequest(filters, {}, signals), manifest)) as steps:
+        return _survey(folder, manifest, steps)
+
+
+def _survey(folder: Path, manifest: Manifest, steps: RefilterSteps) -> Survey:
     total = sum(part.rows for part in manifest.parts)
-    steps = RefilterSteps(FilterRequest(filters, {}, signals), manifest)
     judges = steps.filters(manifest.sources[0]["name"]) if manifest.sources else []
     values: dict[str, list[NDArray[np.float32]]] = {column: [] for signal in steps.signals for column in signal.columns}
     found = [Drops(step.label, 0, {}, []) for step in judges]
@@ -116,7 +122,6 @@ def survey(folder: Path, manifest: Manifest, signals: list[StepRef], filters: li
             for column, each in batch.measured(signal).items():
                 values[column].append(each.astype(np.float32))
         found = [_judged(drops, step, batch) for drops, step in zip(found, judges, strict=True)]
-    steps.close()
     return Survey(total, measured, [_distribution(name, each) for name, each in values.items()], found)
 
 
@@ -128,13 +133,21 @@ def _batches(folder: Path, manifest: Manifest, stride: int) -> Iterator[TextBatc
 
 def _judged(drops: Drops, step: Filter, batch: TextBatch) -> Drops:
     """Return what a filter would drop, with the documents of one more batch."""
-    dropped = [pair for pair in zip(batch.docs, step.judge_all(batch), strict=True) if not pair[1].keep]
-    reasons = Counter(drops.reasons) + Counter(verdict.reason for _, verdict in dropped)
+    verdicts = step.judge_all(batch)
+    dropped = [index for index, verdict in enumerate(verdicts) if not verdict.keep]
+    reasons = Counter(drops.reasons) + Counter(verdicts[index].reason for index in dropped)
     examples = [
-        Example(doc.id, verdict.reason, dict(step.measure(doc)), doc.text[:_EXCERPT])
-        for doc, verdict in dropped[: _EXAMPLES - len(drops.examples)]
+        _example(batch.without(set(range(len(batch))) - {index}), verdicts[index].reason, step)
+        for index in dropped[: _EXAMPLES - len(drops.examples)]
     ]
     return Drops(drops.filter, drops.documents + len(dropped), dict(reasons), [*drops.examples, *examples])
+
+
+def _example(one: TextBatch, reason: str, step: Filter) -> Example:
+    """Return the document of a batch of one, which may have kept signals that cannot be measured here."""
+    doc = one.docs[0]
+    measures = step.measure_first(one) if isinstance(step, RulesFilter) else dict(step.measure(doc))
+    return Example(doc.id, reason, measures, doc.text[:_EXCERPT])
 
 
 def _distribution(column: str, parts: list[NDArray[np.float32]]) -> Distribution:

@@ -93,6 +93,11 @@ class TextBatch:
         return self.doc_of_code[self.line_starts[:-1]]
 
     @cached_property
+    def first_lines(self) -> NDArray[np.int64]:
+        """The index of the first line of each document, shape [documents]."""
+        return np.searchsorted(self.line_docs, np.arange(len(self.docs)))
+
+    @cached_property
     def line_lengths(self) -> NDArray[np.int64]:
         """The number of characters of each line, shape [lines]."""
         return np.diff(self.line_starts) - 1

@@ -34,3 +34,17 @@ def kind_of_code_points() -> NDArray[np.uint8]:
     for first, last in _HIRAGANA:
         units[ord(first) : ord(last) + 1] = HIRAGANA
     return np.concatenate([units[:_PLANE], np.repeat(units[_SURROGATES], _PER_SURROGATE)])
+
+
+@functools.lru_cache(maxsize=16)
+def table_of(characters: str) -> NDArray[np.bool_]:
+    """Return whether each code point is one of some characters, shape [0x110000]."""
+    table = np.zeros(CODE_POINTS, bool)
+    table[[ord(character) for character in characters]] = True
+    return table
+
+
+@functools.cache
+def white_space() -> NDArray[np.bool_]:
+    """Return whether each code point is white space, as `str.isspace` says, shape [0x110000]."""
+    return table_of("".join(character for character in map(chr, range(CODE_POINTS)) if character.isspace()))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jprep.corpus.step import Signal, describe_step
+from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 
 
@@ -28,3 +29,8 @@ def describe_signals(signals: Sequence[Signal]) -> dict[str, Any]:
     """Return the signals of a corpus for its fingerprint, each with its columns; nothing if there are none."""
     described = [describe_step(signal) | {"columns": list(signal.columns)} for signal in signals]
     return {"signals": described} if described else {}
+
+
+def signal_hash(described: Mapping[str, Any]) -> str:
+    """Return the hash of a signal as a fingerprint describes it, see `jprep.corpus.processing.refuse_changed_files`."""
+    return fingerprint({key: value for key, value in described.items() if key != "columns"})

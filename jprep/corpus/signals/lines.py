@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jprep.corpus.signals.batch import TextBatch, share
-from jprep.corpus.signals.character_kinds import CODE_POINTS
+from jprep.corpus.signals.character_kinds import table_of, white_space
 from jprep.corpus.step import Count, Signal, StepConfig
 
 if TYPE_CHECKING:
@@ -67,8 +66,8 @@ def ended_lines(batch: TextBatch, marks: str) -> NDArray[np.bool_]:
     filled = np.flatnonzero(batch.line_lengths)
     last = batch.codes[batch.line_starts[1:][filled] - 2]
     ended = np.zeros(len(batch.line_lengths), bool)
-    ended[filled] = _among(marks)[last]
-    for line in filled[_white_space()[last]].tolist():
+    ended[filled] = table_of(marks)[last]
+    for line in filled[white_space()[last]].tolist():
         ended[line] = batch.lines[line].rstrip()[-1:] in frozenset(marks)
     return ended
 
@@ -91,16 +90,3 @@ def _repeated(batch: TextBatch) -> tuple[NDArray[np.float64], NDArray[np.float64
             found = repeats(own)
             lines[doc], characters[doc] = len(found), sum(len(own[index]) for index in found)
     return lines, characters
-
-
-@functools.lru_cache(maxsize=8)
-def _among(characters: str) -> NDArray[np.bool_]:
-    """Return whether each code point is one of some characters, shape [0x110000]."""
-    table = np.zeros(CODE_POINTS, bool)
-    table[[ord(character) for character in characters]] = True
-    return table
-
-
-@functools.cache
-def _white_space() -> NDArray[np.bool_]:
-    return _among("".join(character for character in map(chr, range(CODE_POINTS)) if character.isspace()))

@@ -20,27 +20,36 @@ def find_signal(column: str, known: Sequence[Signal], where: str) -> Signal:
         where: the filter, for the error.
 
     Raises:
-        ConfigError: no signal has this column.
+        ConfigError: no signal that works here has this column.
     """
     if found := _with_column(column, known):
         return found
-    registered = list(_registered())
+    registered, missing = _registered()
     if found := _with_column(column, registered):
         return found
+    what = f"no signal that works here has the column {column!r}"
+    if name := next((name for name in missing if column.startswith(f"{name}_")), ""):
+        error = missing[name]
+        named = f"name it by `of`: {error.fix}" if isinstance(error, ConfigError) else error.fix
+        raise ConfigError(f"{what}: {name}: {error.what}", where=where, fix=named)
     columns = [each for signal in (*known, *registered) for each in signal.columns]
-    raise ConfigError(f"no signal has the column {column!r}", where=where, fix=suggest_name(column, columns))
+    others = f"; signals that need options or a library: {', '.join(missing)} (name one by `of`)" if missing else ""
+    raise ConfigError(what, where=where, fix=suggest_name(column, columns) + others)
 
 
 def _with_column(column: str, signals: Iterable[Signal]) -> Signal | None:
     return next((signal for signal in signals if column in signal.columns), None)
 
 
-def _registered() -> Iterable[Signal]:
-    """Yield the registered signals that work with their default options; others need a model, or a library."""
+def _registered() -> tuple[list[Signal], dict[str, JprepError]]:
+    """Return the registered signals that work with their default options, and by name why others do not."""
+    working, missing = list[Signal](), dict[str, JprepError]()
     for name in plugins().names("signal"):
         try:
             signal: Signal = make_step("signal", name)
             signal.columns  # noqa: B018 - a signal that needs a model tells it here
-        except JprepError:
-            continue
-        yield signal
+        except JprepError as error:
+            missing[name] = error
+        else:
+            working.append(signal)
+    return working, missing

@@ -20,7 +20,7 @@ from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, RANKS, DocumentHashWrit
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
-from jprep.corpus.processing import DocumentProcessor, refuse_changed_files, take_tally
+from jprep.corpus.processing import DocumentProcessor, measure_changed, refuse_changed_files, take_tally
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
@@ -154,13 +154,13 @@ class ReadStage(Stage):
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
         self._test_files = test_files
         self.metadata: dict[str, str] = {}
-        self._step_files: list[str] = []
+        self._step_hashes: list[str] = []
 
     @cached_property
     def _steps(self) -> CorpusSteps:
         """The steps of this process. While they are open, every byte read from an input is checked against its hash."""
         steps = CorpusSteps(self._config, "none" if needs_dedup(self._config) else self._config.segmenter)
-        self._step_files = refuse_changed_files(steps.all(), self._step_files)
+        self._step_hashes = refuse_changed_files(steps.all(), self._step_hashes)
         expect_contents(self._contents)
         return steps
 
@@ -279,7 +279,9 @@ class ReadStage(Stage):
     def _decontaminated(
         self, items: Iterator[Document | Reject], tally: Tally, found: list[Occurrence]
     ) -> Iterator[Document | Reject]:
-        return self.decontaminator.apply(items, tally, found) if self.decontaminator else items
+        if self.decontaminator is None:
+            return items
+        return measure_changed(self.decontaminator.apply(items, tally, found), self._steps.signals)
 
     def _dedup_fields(self) -> dict[str, Any]:
         near, frequent = self._config.dedup.near, self._config.dedup.paragraphs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,17 @@ from jprep.corpus.config import StepRef, make_step
 from jprep.corpus.dedup.exact import ShardDrops, drops_for_shard
 from jprep.corpus.dedup.near.clusters import Membership, members_of_shard
 from jprep.corpus.document import Document, Reject, Tally
-from jprep.corpus.processing import drop_lines, refuse_changed_file, reject, take_tally
+from jprep.corpus.processing import (
+    drop_lines,
+    measure_changed,
+    refuse_changed_file,
+    refuse_changed_files,
+    reject,
+    take_tally,
+)
+from jprep.corpus.signals.columns import signal_hash
 from jprep.corpus.stages.task_output import open_task_output
-from jprep.corpus.step import Segmenter, describe_step
+from jprep.corpus.step import Segmenter, Signal, describe_step
 from jprep.corpus.store import DOCUMENTS, TOTALS_PREFIX, read_rows
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic_path
@@ -34,6 +42,8 @@ class SegmentStage(Stage):
         metadata: metadata of the Parquet schema.
         near: the clusters of near-duplicates, which the caller verifies, and whether all but one document of each are
             dropped; None if they were not looked for.
+        signals: the signals of the recipe, and how the fingerprint describes them; measured again of documents that
+            lose lines.
     """
 
     name = "words"
@@ -46,8 +56,9 @@ class SegmentStage(Stage):
         made_from: dict[str, Any],
         metadata: dict[str, str],
         near: tuple[Output, bool] | None = None,
+        signals: tuple[Sequence[StepRef], Sequence[dict[str, Any]]] = ((), ()),
     ) -> None:
-        self._near = near
+        self._near, self._described = near, signals
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
         self._metadata = metadata
 
@@ -57,9 +68,16 @@ class SegmentStage(Stage):
         refuse_changed_file(step, self._made_from["segmenter"]["provenance"].get(PROVENANCE, ""))
         return step
 
+    @cached_property
+    def _signals(self) -> list[Signal]:
+        refs, described = self._described
+        signals: list[Signal] = [make_step("signal", ref) for ref in refs]
+        refuse_changed_files(signals, [signal_hash(each) for each in described])
+        return signals
+
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the segmenter: each process opens its own."""
-        return {name: value for name, value in self.__dict__.items() if name != "_step"}
+        """Return the state without the steps: each process opens its own."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_step", "_signals")}
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: the documents and the segmenter."""
@@ -86,8 +104,12 @@ class SegmentStage(Stage):
             verify_file(root / output.path, output.sha256)
             return _link_unchanged(root, output, counts)
         with open_task_output(root, "", f"{self.name}/{task.id}", self._step, self._metadata) as task_output:
-            for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
-                task_output.add(self._deduplicated(doc, row, drops, members.get(row), task_output.counts))
+            items = (
+                self._deduplicated(doc, row, drops, members.get(row), task_output.counts)
+                for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN))
+            )
+            for item in measure_changed(items, self._signals if drops.lines else ()):
+                task_output.add(item)
         task_output.counts.update(dict(take_tally("segmenter", self._step)))
         return task_output.result()
 
@@ -106,9 +128,10 @@ class SegmentStage(Stage):
         return doc if doc.text else reject(doc, "dedup.lines", "empty")
 
     def close(self) -> None:
-        """Close the segmenter of this process."""
-        if step := self.__dict__.pop("_step", None):
-            step.close()
+        """Close the steps of this process."""
+        for step in (self.__dict__.pop("_step", None), *self.__dict__.pop("_signals", ())):
+            if step:
+                step.close()
 
 
 def describe_segmenter(ref: StepRef) -> dict[str, Any]:

@@ -121,6 +121,7 @@ def _batches(folder: Path, manifest: Manifest, words: bool) -> Iterator[tuple[in
         "id",
         "source",
         "title",
+        "url",
         *(["words"] if words else []),
         *(["signals"] if manifest.signals else []),
     ]
@@ -149,6 +150,6 @@ def _example(batch: Any, part: int, first: int, lengths: NDArray[np.int64], at: 
 
 
 def _document(batch: Any, at: int) -> Document:
-    names = ("id", "source", "title", "text")
+    names = ("id", "source", "title", "url", "text")
     more = {name: batch[name][at].as_py() for name in ("words", "signals") if name in batch.schema.names}
-    return Document(**{name: batch[name][at].as_py() for name in names}, url="", **more)
+    return Document(**{name: batch[name][at].as_py() for name in names}, **more)

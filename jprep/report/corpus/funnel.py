@@ -77,15 +77,19 @@ def _by_step(rejects: Mapping[str, int]) -> dict[str, dict[str, int]]:
 def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
     """Return the names of all steps that can drop documents, in the order in which they work."""
     read = manifest.made_from["documents"]
-    sources: list[dict[str, Any]] = read["sources"]
-    readers = [f"reader.{source['reader']['name']}" for source in sources]
-    longest_first = sorted(sources, key=lambda source: -len(source["filters"]))
-    filters = [f"filter.{filter_label(step)}" for source in longest_first for step in source["filters"]]
+    readers = [f"reader.{source['reader']['name']}" for source in read["sources"]]
+    later = [name for filtered in manifest.made_from.get("filtered", []) for name in _filters(filtered)]
     tests = [f"decontaminate.{each['name']}" for each in read.get("decontaminate", {}).get("test_sets", [])]
     dedup = read.get("dedup", {})
     kinds = [("documents", dedup.get("documents")), ("near", dedup.get("near")), ("lines", dedup.get("line_min_chars"))]
-    known = [*readers, "normalizer", *filters, *tests, *(f"dedup.{kind}" for kind, used in kinds if used)]
-    return list(dict.fromkeys([*known, *dropped]))
+    known = [*readers, "normalizer", *_filters(read), *tests, *(f"dedup.{kind}" for kind, used in kinds if used)]
+    return list(dict.fromkeys([*known, *later, *dropped]))
+
+
+def _filters(made_from: Mapping[str, Any]) -> list[str]:
+    """Return the names of the filters of all sources."""
+    longest_first = sorted(made_from["sources"], key=lambda source: -len(source["filters"]))
+    return [f"filter.{filter_label(step)}" for source in longest_first for step in source["filters"]]
 
 
 def _reasons(step: str, counts: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> list[Reason]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,7 +86,8 @@ class SampleMeasures:
             for name, value in step.measure(doc).items():
                 self._values[step.label, name].append(value)
         for name, value in doc.signals.items():
-            self._values[_SIGNAL, name].append(value)
+            if not math.isnan(value):
+                self._values[_SIGNAL, name].append(value)
 
     def _add_scripts(self, counts: CharacterKinds) -> None:
         for name in SCRIPTS:

@@ -70,7 +70,11 @@ def steps(manifest: Manifest) -> list[StepEntry]:
     found += [("normalizer", step) for source in read["sources"] for step in source.get("normalizers", ())]
     found.append(("splitter", read["splitter"]))
     found += [("filter", step) for source in read["sources"] for step in source["filters"]]
+    found += [("signal", step) for step in read.get("signals", ())]
     found.append(("segmenter", manifest.made_from.get("words", read)["segmenter"]))
+    for filtered in manifest.made_from.get("filtered", ()):
+        found += [("filter", step) for source in filtered["sources"] for step in source["filters"]]
+        found += [("signal", step) for step in filtered.get("signals", ())]
     return list(dict.fromkeys(_step(kind, step) for kind, step in found))
 
 

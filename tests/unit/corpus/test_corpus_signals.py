@@ -146,6 +146,18 @@ def test_signals_measure_what_filters_leave_of_a_document(tmp_path: Path) -> Non
     assert doc.signals["characters"] == len(GOOD)
 
 
+@pytest.mark.parametrize("dedup", [{"lines": True, "line_min_chars": 5}, {"paragraphs": {"min_chars": 5}}])
+@pytest.mark.parametrize("segmenter", ["none", "spaces"])
+def test_signals_measure_what_deduplication_leaves_of_a_document(
+    tmp_path: Path, dedup: dict[str, Any], segmenter: str
+) -> None:
+    texts = [GOOD, f"{GOOD}\nこの文は一つの文書にしかありません。", GOOD]
+    keys = {"signals": ["characters"], "filters": [], "dedup": {"documents": False} | dedup}
+    first, second = build_corpus(tmp_path, [{"text": text} for text in texts], segmenter=segmenter, **keys)
+    kept = [(doc.signals["characters"], doc.signals["sentences"]) for doc in (first, second)]
+    assert kept == [(len(GOOD), 2), (len(second.text), 1)]
+
+
 def test_two_signals_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="both have the column 'url_share'"):
         build_corpus(tmp_path, posts(), signals=["urls", "urls"])
@@ -184,8 +196,11 @@ def test_a_signal_that_does_not_apply_keeps_the_document() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"signal": "hiragana_share"}, "needs one limit at a side"),
-        ({"signal": "hiragana_share", "min": 0.1, "above": 0.1}, "needs one limit at a side"),
+        ({"signal": "hiragana_share"}, "needs a lower limit, an upper limit"),
+        ({"signal": "hiragana_share", "min": 0.1, "above": 0.1}, "needs a lower limit, an upper limit"),
+        ({"signal": "hiragana_share", "max": float("nan")}, "needs a lower limit, an upper limit"),
+        ({"signal": "hiragana_shar", "min": 0.1}, "signals that need options or a library: fasttext, judge"),
+        ({"signal": "quality_score", "min": 0.5}, 'name it by `of`: { use = "quality", model = "DIR" }'),
         ({"signal": "hiragana_shar", "min": 0.1}, "did you mean 'hiragana_share'"),
         ({"preset": "no-such"}, "there is no preset 'no-such'"),
     ],

@@ -25,6 +25,7 @@ from jprep.corpus.decontamination.findings import FoundItem, read_found_items
 from jprep.corpus.decontamination.folding import fold, folded_places
 from jprep.corpus.decontamination.search import BATCH, ItemSearch
 from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
+from jprep.corpus.originals import Originals, Reason, Unavailable
 from jprep.corpus.reasons import describe_reason
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
 from jprep.report.corpus.funnel import funnel
@@ -220,6 +221,13 @@ def test_documents_with_items_are_dropped_and_listed(tmp_path: Path, dedup: bool
     assert phrase.startswith("an item of the test set quiz is in the document")
 
 
+def test_an_unknown_id_is_not_looked_for_in_lists_of_items(tmp_path: Path) -> None:
+    test_set = {"name": "quiz", "paths": [write_set(tmp_path, ROWS)], "fields": ["question"]}
+    corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS, [test_set]), tmp_path / "out")
+    found = Originals(corpus.folder).find(["s:99"])["s:99"]
+    assert isinstance(found, Unavailable) and found.reason is Reason.NOT_FOUND
+
+
 def test_sentences_with_items_are_cut(tmp_path: Path) -> None:
     sets = [{"name": "quiz", "paths": [write_set(tmp_path, ROWS)], "fields": ["question"], "action": "cut"}]
     corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS, sets), tmp_path / "out")
@@ -228,6 +236,13 @@ def test_sentences_with_items_are_cut(tmp_path: Path) -> None:
     assert corpus.manifest.counts["decontaminate.quiz.sentences_cut"] == 5
     assert corpus.manifest.counts["decontaminate.quiz.documents_cut"] == 4
     assert not list(corpus.verify())
+
+
+def test_kept_signals_are_those_of_the_cut_text(tmp_path: Path) -> None:
+    sets = [{"name": "quiz", "paths": [write_set(tmp_path, ROWS)], "fields": ["question"], "action": "cut"}]
+    corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS, sets, signals=["characters"]), tmp_path / "out")
+    kept = [(doc.signals["characters"], doc.signals["sentences"]) for doc in corpus]
+    assert kept == [(len(text), text.count("。")) for text in (BEFORE + AFTER, BEFORE + AFTER, BEFORE, BEFORE)]
 
 
 def test_each_test_set_has_its_action(tmp_path: Path) -> None:

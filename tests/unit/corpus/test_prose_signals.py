@@ -49,11 +49,11 @@ def test_finds_code(text: str, code: str) -> None:
     assert code_of(text) == code
 
 
-def test_fences_end_with_their_document() -> None:
-    two = batch("```\n閉じない", PROSE)
-    mask = code_mask(two)
-    assert mask[: two.starts[1] - 1].sum() == len("```\n閉じない")
-    assert not mask[two.starts[1] :].any()
+def test_fences_do_not_pair_with_those_of_another_document() -> None:
+    closed, unclosed = "```\nコード\n```", f"```\nコード\n```\n{PROSE}\n~~~お知らせ~~~\n{PROSE}"
+    three = batch(f"~~~お知らせ~~~\n{PROSE}", unclosed, closed)
+    mask = code_mask(three)
+    assert three.sums(mask).tolist() == [0, len("```\nコード\n```\n"), len(closed)]
 
 
 def test_repetition_does_not_grow_with_length() -> None:

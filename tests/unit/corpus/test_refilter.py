@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from jprep.corpus.document import Document, Reject
 from jprep.corpus.refilter.request import FilterRequest, parse_condition
 from jprep.corpus.refilter.run import refilter
 from jprep.corpus.signals.characters import CharacterSignals
+from jprep.corpus.signals.perplexity.model import PerplexityModel
 from jprep.engine.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError, DamagedError, MismatchError
@@ -26,6 +28,20 @@ RECORDS = [
     {"title": "片仮名", "text": "カタカナダケデカイタブンショウ。\nフタツメノギョウ。"},
     {"title": "混ぜた", "text": f"{GOOD}\nメニュー\n{GOOD}"},
 ]
+
+
+COUNTING = """
+import numpy as np
+from jprep.corpus.step import Signal
+
+
+class Counting(Signal):
+    columns = ("counted",)
+
+    def measure(self, batch):
+        self.tally["documents"] += len(batch)
+        return {"counted": np.ones(len(batch))}
+"""
 
 
 def run(corpus: Corpus, folder: Path, *filters: Any, workers: int = 1, **more: Any) -> Corpus:
@@ -97,6 +113,42 @@ def test_a_corpus_is_filtered_twice(tmp_path: Path) -> None:
     assert not list(twice.verify())
 
 
+def test_lists_of_test_items_stay(tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_text(json.dumps({"question": GOOD}, ensure_ascii=False), encoding="utf-8")
+    sets = [{"name": "quiz", "paths": [str(tmp_path / "test.jsonl")], "fields": ["question"]}]
+    corpus = build_corpus(tmp_path, RECORDS, **PLAIN | {"decontaminate": sets})
+    assert corpus.manifest.test_items
+    filtered = run(corpus, tmp_path / "filtered", HIRAGANA)
+    assert filtered.manifest.test_items == corpus.manifest.test_items
+    assert not list(filtered.verify())
+    assert not list(run(filtered, tmp_path / "twice", HIRAGANA).verify())
+
+
+def test_a_signal_with_a_model_is_measured_again_by_the_model_of_the_recipe(tmp_path: Path) -> None:
+    model = PerplexityModel(2, 8)
+    model.train([GOOD])
+    model.write(tmp_path / "model.npz")
+    refs = [{"use": "perplexity", "model": str(tmp_path / "model.npz")}]
+    lines = {"use": "sentence_end", "drop_lines": True}
+    corpus = build_corpus(tmp_path / "all", RECORDS, **PLAIN | {"signals": refs})
+    with pytest.raises(ConfigError, match="must be measured again") as caught:
+        run(corpus, tmp_path / "failed", lines)
+    assert "--recipe" in caught.value.fix
+    filtered = run(corpus, tmp_path / "filtered", lines, signals=refs)
+    built = build_corpus(tmp_path / "built", RECORDS, **PLAIN | {"signals": refs, "filters": [lines]})
+    assert repr(rows(filtered)) == repr(rows(built))
+
+
+def test_what_signals_count_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "steps.py").write_text(COUNTING, encoding="utf-8")
+    counting = f"{tmp_path}/steps.py:Counting"
+    corpus = build_corpus(tmp_path, RECORDS, **PLAIN)
+    judged = run(corpus, tmp_path / "judged", {"signal": "counted", "min": 0, "of": counting})
+    assert judged.manifest.counts["filter.threshold.counting.documents"] == len(corpus)
+    kept = run(corpus, tmp_path / "kept", {"signal": "counted", "min": 0}, signals=[counting], workers=2)
+    assert kept.manifest.counts["signal.counting.documents"] == len(corpus)
+
+
 def test_filters_of_single_sources(tmp_path: Path) -> None:
     corpus = build_corpus(tmp_path, RECORDS, **PLAIN)
     own = {"posts": [{"signal": "characters", "max": 0}]}
@@ -115,6 +167,8 @@ def test_the_same_again_verifies_and_others_are_refused(tmp_path: Path) -> None:
     assert len(run(corpus, tmp_path / "filtered", HIRAGANA | {"min": 1}, restart=True)) == 0
     with pytest.raises(ConfigError, match="its own directory"):
         run(corpus, corpus.folder, HIRAGANA)
+    with pytest.raises(ConfigError, match="nothing to filter by"):
+        run(corpus, tmp_path / "nothing", source_filters={"posts": []})
 
 
 def test_a_damaged_corpus_is_not_filtered(tmp_path: Path) -> None:

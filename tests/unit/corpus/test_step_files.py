@@ -178,6 +178,26 @@ def test_a_file_that_changes_before_a_worker_loads_it_is_refused(folder: Path) -
         next(iter(sent._steps.all()))
 
 
+def test_a_word_list_of_a_filter_that_changes_before_a_worker_loads_it_is_refused(folder: Path) -> None:
+    words = folder / "noise.txt"
+    words.write_text("騒音\n", encoding="utf-8")
+    of = f'{{ use = "ng_words", lists = ["{words}"] }}'
+    lines = (folder / "r.toml").read_text().split("\n")
+    filters = f'filters = [{{ signal = "ng_noise_words", max = 0, of = {of} }}]'
+    recipe_lines = [filters if line.startswith("filters") else line for line in lines]
+    (folder / "r.toml").write_text("\n".join(recipe_lines), encoding="utf-8")
+    recipe = load_recipe(folder / "r.toml")
+    stage = ReadStage(recipe.corpus, [[]], "", "own", [])
+    stage.fields()
+    sent = ReadStage(recipe.corpus, [[]], "", "own", [])
+    sent.__dict__.update(stage.__getstate__())
+    assert sent._steps
+    sent.close()
+    words.write_text("騒音\n雑音\n", encoding="utf-8")
+    with pytest.raises(InputError, match="the step threshold or one of its files changed during the build"):
+        sent._steps  # noqa: B018 - each process makes its steps
+
+
 @pytest.mark.parametrize(
     ("use", "what", "place"),
     [

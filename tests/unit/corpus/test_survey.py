@@ -9,8 +9,9 @@ import pytest
 
 from jprep.corpus.refilter import survey as surveys
 from jprep.corpus.refilter.request import parse_condition
+from jprep.corpus.signals.perplexity.model import PerplexityModel
 from tests.conftest import Run
-from tests.fakes.small_corpus import build_corpus, posts
+from tests.fakes.small_corpus import GOOD, build_corpus, posts
 
 HOSTILE = {"title": "t", "text": "\x1b[31mABC\u202e" + "あ" * 20}
 KEYS = {"filters": [], "normalizers": [], "dedup": {"documents": False}}
@@ -29,6 +30,20 @@ def test_distributions_and_drops(tmp_path: Path) -> None:
     [drops] = found.filters
     assert (drops.documents, drops.reasons) == (1, {"characters": 1})
     assert (drops.examples[0].excerpt, drops.examples[0].measures) == ("短い", {"characters": 2})
+
+
+def test_a_kept_signal_whose_model_is_not_named(tmp_path: Path) -> None:
+    model = PerplexityModel(2, 8)
+    model.train([GOOD])
+    model.write(tmp_path / "model.npz")
+    signals = [{"use": "perplexity", "model": str(tmp_path / "model.npz")}]
+    corpus = build_corpus(tmp_path, posts(10), signals=signals, **KEYS)
+    (tmp_path / "model.npz").unlink()
+    found = surveys.survey(corpus.folder, corpus.manifest, [], [parse_condition("perplexity_bits<=0")])
+    [drops] = found.filters
+    assert drops.documents == len(corpus)
+    kept = [doc.signals for doc in corpus][:3]
+    assert [each.measures for each in drops.examples] == kept
 
 
 def test_every_nth_document_of_a_large_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jprep.corpus.store import REJECTS
+from jprep.corpus.refilter.request import FilterRequest
+from jprep.corpus.refilter.run import refilter
+from jprep.corpus.store import REJECTS, read_manifest
+from jprep.engine.local import Local
+from jprep.engine.runner import SilentProgress
 from jprep.errors import DamagedError
 from jprep.report.build import Report, build_report
 from jprep.report.corpus import pages, reject_scan
+from jprep.report.corpus.provenance import steps
 from jprep.report.page import MAX_BYTES
 from tests.fakes.small_corpus import GOOD, READER, UNSAFE, Page, build_corpus, posts
 
@@ -183,6 +189,37 @@ def test_large_inputs_are_read_only_if_they_are_named(small: Path, monkeypatch: 
     monkeypatch.setattr(pages, "_UNASKED_BYTES", 1)
     assert "with --inputs" in Page(build_report([small / "corpus"]).html()).text
     assert "with --inputs" not in Page(build_report([small / "corpus"], places=[small / "inputs"]).html()).text
+
+
+LINK = """
+import numpy as np
+from jprep.corpus.step import Signal
+
+
+class Link(Signal):
+    columns = ("link_length",)
+
+    def measure(self, batch):
+        return {"link_length": np.array([float(len(doc.url)) or np.nan for doc in batch.docs])}
+"""
+
+
+def test_a_filtered_corpus_names_its_filters_and_signals(tmp_path: Path) -> None:
+    (tmp_path / "link.py").write_text(LINK, encoding="utf-8")
+    records = [each | {"url": "https://example.com/"} for each in posts()]
+    link = {"signal": "link_length", "min": 1, "of": f"{tmp_path}/link.py:Link"}
+    reader = {"use": "jsonl", "title": "title", "url": "url"}
+    source = {"name": "posts", "paths": [str(tmp_path / "inputs" / "posts.jsonl")], "reader": reader}
+    corpus = build_corpus(tmp_path, records, signals=["urls"], filters=[link], sources=[source])
+    with closing(Local(1)) as executor:
+        request = FilterRequest([{"use": "length", "min_chars": 1}], {}, ["lines"])
+        refilter(corpus.folder, request, tmp_path / "filtered", executor, SilentProgress())
+    made = build_report([tmp_path / "filtered"])
+    assert [each["step"] for each in figures(made)["funnel"]][-1] == "filter.length"
+    manifest = read_manifest(tmp_path / "filtered")
+    named = [(step.kind, step.name) for step in steps(manifest)]
+    assert named[-4:] == [("signal", "urls"), ("segmenter", "none"), ("filter", "length"), ("signal", "lines")]
+    assert sum(figures(made)["measures"]["threshold: link_length"]["counts"]) == len(corpus)
 
 
 def test_kept_signals_are_shown(tmp_path: Path) -> None:

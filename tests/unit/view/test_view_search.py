@@ -164,7 +164,7 @@ def test_further_columns_become_filters(tmp_path: Path) -> None:
 
 
 def signal_corpus(folder: Path) -> Path:
-    measured = [{"kana_share": 0.25, "quality": 0.5}, {"kana_share": 0.75, "quality": math.nan}]
+    measured = [{"kana_share": 0.25, "quality": 0.5}, {"kana_share": 0.7, "quality": math.nan}]
     documents = [document(number, "題", "本文") for number in range(2)]
     for each, signals in zip(documents, measured, strict=True):
         each.signals = signals
@@ -184,6 +184,8 @@ def test_signals_become_filters(tmp_path: Path) -> None:
         ({"min.signals.kana_share": "0.5"}, ["source:1"]),
         ({"min.signals.quality": "0.1"}, ["source:0"]),  # no limit holds for a signal that does not apply
         ({"max.signals.quality": "0.9"}, ["source:0"]),
+        ({"max.signals.quality": "1e99"}, ["source:0"]),
+        ({"min.signals.kana_share": "0.7"}, ["source:1"]),  # 0.7 is less in 32 bits than in 64
     ):
         assert found_ids(files, parse_query("documents", parameters, *columns), 10) == expected
 
@@ -192,7 +194,7 @@ def test_signals_are_shown(tmp_path: Path, open_client: Callable[..., TestClient
     client = open_client(signal_corpus(tmp_path / "c"))
     page = client.get("/?min.signals.kana_share=0.5").text
     assert "<details open>" in page and "Kana share" in page
-    assert re.search("<dt>kana_share</dt><dd>0.75</dd>", client.get("/documents/0/1").text)
+    assert re.search("<dt>kana_share</dt><dd>0.7</dd>", client.get("/documents/0/1").text)
 
 
 @given(st.text(), st.text(), st.text(), st.floats(allow_nan=False, allow_infinity=False) | st.none())

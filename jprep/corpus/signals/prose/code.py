@@ -1,7 +1,7 @@
 """Find the code in texts, so that the scripts of the prose around it can be judged.
 
-Code is: what stands between fences (``` or ~~~); lines that are nearly without Japanese and rich in the punctuation of
-code; in Markdown, what stands between backquotes within a line, and the targets of links.
+Code is: what stands between two fences (``` or ~~~); lines that are nearly without Japanese and rich in the
+punctuation of code; in Markdown, what stands between backquotes within a line, and the targets of links.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jprep.corpus.signals.batch import TextBatch
-from jprep.corpus.signals.character_kinds import CODE_POINTS, KINDS
+from jprep.corpus.signals.character_kinds import KINDS, table_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ def code_mask(batch: TextBatch) -> NDArray[np.bool_]:
     ticks = batch.codes == _BACKQUOTE
     fences = _fences(batch)
     if fences.any():
-        lines |= _between(fences, _first_lines(batch)[batch.line_docs]) | fences
+        lines |= _between(fences, batch.first_lines[batch.line_docs]) | fences
     code = np.repeat(lines, np.diff(batch.line_starts))
     if ticks.any():
         code |= _inline(batch, ticks)
@@ -48,7 +48,7 @@ def code_like_lines(batch: TextBatch) -> NDArray[np.bool_]:
 
 
 def _per_character(batch: TextBatch) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    return is_japanese().take(batch.kinds), batch.kinds > 0, _marks().take(batch.codes)
+    return is_japanese().take(batch.kinds), batch.kinds > 0, table_of(_PUNCTUATION).take(batch.codes)
 
 
 @functools.cache
@@ -57,24 +57,19 @@ def is_japanese() -> NDArray[np.bool_]:
     return np.isin(np.arange(len(KINDS)), JAPANESE)
 
 
-@functools.cache
-def _marks() -> NDArray[np.bool_]:
-    table = np.zeros(CODE_POINTS, bool)
-    table[[ord(character) for character in _PUNCTUATION]] = True
-    return table
-
-
 def _fences(batch: TextBatch) -> NDArray[np.bool_]:
-    """Return whether each line begins with a fence, shape [lines]."""
+    """Return whether each line begins with a fence that opens or closes code, shape [lines].
+
+    The last of an odd number of fences in a document is none: without its counterpart, the rest would become code.
+    """
     first = batch.line_starts[:-1]
     padded = np.append(batch.codes, [0] * _FENCE)
     heads = padded[first[:, None] + np.arange(_FENCE)]
-    return np.asarray((heads == _BACKQUOTE).all(1) | (heads == _TILDE).all(1))
-
-
-def _first_lines(batch: TextBatch) -> NDArray[np.int64]:
-    """Return the index of the first line of each document, shape [documents]."""
-    return np.searchsorted(batch.line_docs, np.arange(len(batch)))
+    found = (heads == _BACKQUOTE).all(1) | (heads == _TILDE).all(1)
+    docs, order = batch.line_docs, np.cumsum(found)
+    order -= (order - found)[batch.first_lines][docs]
+    total = batch.counts(docs, found)[docs]
+    return np.asarray(found & ((order < total) | (total % 2 == 0)))
 
 
 def _between(marks: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.bool_]:

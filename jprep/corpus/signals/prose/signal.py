@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jprep.corpus.signals.batch import TextBatch, share
-from jprep.corpus.signals.character_kinds import CODE_POINTS, KINDS, kind_of_code_points
+from jprep.corpus.signals.character_kinds import KINDS, kind_of_code_points, table_of
 from jprep.corpus.signals.prose.code import code_mask, is_japanese
 from jprep.corpus.signals.prose.pair_classes import AFFINITY_UNIT, CLASSES, class_of_code_points, pair_tables
 from jprep.corpus.signals.prose.repetition import repeated_runs
@@ -76,7 +76,7 @@ class ProseSignals(Signal):
             "unusual_share": _count(batch, is_unusual().take(batch.codes) & counted) / (visible + _NEUTRAL_VISIBLE),
             "decoration_share": share(_count(batch, _is_decoration().take(batch.codes) & counted), visible),
             "repeated_share": repeated_runs(batch, counted),
-            "separator_share": share(batch.sums(_is_separator().take(batch.codes)), batch.lengths),
+            "separator_share": share(batch.sums(table_of(_SEPARATORS).take(batch.codes)), batch.lengths),
         } | _pairs(batch, prose, japanese_here)
 
 
@@ -101,8 +101,7 @@ def _best_line(batch: TextBatch, grammar: NDArray[np.int8], japanese: NDArray[np
     starts = batch.line_starts[:-1]
     found, characters = (np.add.reduceat(values, starts, dtype=np.int64) for values in (grammar, japanese))
     shares = np.where(characters >= _BEST_LINE, _grammar_share(found, characters), 0)
-    first_lines = np.searchsorted(batch.line_docs, np.arange(len(batch)))
-    return np.asarray(np.maximum.reduceat(shares, first_lines))
+    return np.asarray(np.maximum.reduceat(shares, batch.first_lines))
 
 
 def _grammar_share(found: NDArray[Any], characters: NDArray[Any]) -> NDArray[np.float64]:
@@ -119,11 +118,4 @@ def _is_decoration() -> NDArray[np.bool_]:
     table = np.equal(kind_of_code_points(), KINDS.index("symbol"))
     table[:0x80] = False
     table[[ord("!"), ord("！")]] = True
-    return table
-
-
-@functools.cache
-def _is_separator() -> NDArray[np.bool_]:
-    table = np.zeros(CODE_POINTS, bool)
-    table[[ord(character) for character in _SEPARATORS]] = True
     return table

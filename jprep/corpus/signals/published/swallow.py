@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from jprep.corpus.signals.batch import TextBatch, share
-from jprep.corpus.signals.character_kinds import CODE_POINTS
+from jprep.corpus.signals.character_kinds import CODE_POINTS, table_of, white_space
 from jprep.corpus.step import Signal
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def find_sentences(batch: TextBatch) -> Sentences:
 
 
 def _ends_in_ellipsis(batch: TextBatch, found: Sentences) -> NDArray[np.bool_]:
-    visible = np.flatnonzero(~_white_space()[batch.codes])
+    visible = np.flatnonzero(~white_space()[batch.codes])
     before = np.searchsorted(visible, found.ends) - 1
     last = visible[np.maximum(before, 0)] if len(visible) else found.starts - 1
     marks = np.isin(batch.codes[last], [ord(mark) for mark in _ELLIPSES])
@@ -140,12 +140,6 @@ def _letter_kinds() -> NDArray[np.uint8]:
 @functools.cache
 def _sentence_kinds() -> NDArray[np.uint8]:
     """Return for each code point 1 if it ends a sentence, 2 for a line feed, else 0."""
-    table = np.zeros(CODE_POINTS, np.uint8)
-    table[[ord(mark) for mark in SENTENCE_ENDS]] = 1
+    table = table_of(SENTENCE_ENDS).astype(np.uint8)
     table[ord("\n")] = 2
     return table
-
-
-@functools.cache
-def _white_space() -> NDArray[np.bool_]:
-    return np.array([chr(code).isspace() for code in range(CODE_POINTS)])
