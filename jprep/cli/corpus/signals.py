@@ -19,7 +19,7 @@ _BAR = 40
 
 @click.command()
 @FOLDER
-@click.option("--signal", "names", multiple=True, metavar="NAME", help="Measure this signal, whether kept or not.")
+@click.option("--signal", "names", multiple=True, metavar="NAME", help="Show only this signal or column, kept or not.")
 @click.option("--preset", "presets", multiple=True, metavar="NAME", help="Show what a preset would drop.")
 @click.option(
     "--threshold", "conditions", multiple=True, metavar="CONDITION", help="Show what this would drop: 'url_share<=0.3'."
@@ -30,11 +30,11 @@ def signals(
 ) -> None:
     """Show how the signals of a corpus are distributed, and what thresholds would drop.
 
-    Signals are those that the corpus keeps, and those of --signal. Of a large corpus, every n-th document is measured.
+    All signals that the corpus keeps, or those of --signal. Of a large corpus, every n-th document is measured.
 
     \b
     Example:
-      jprep corpus signals work/web/corpus --signal characters --threshold 'hiragana_share>=0.2'
+      jprep corpus signals work/web/corpus --signal hiragana_share --threshold 'hiragana_share>=0.2'
     """
     from jprep.corpus.refilter.request import parse_condition
     from jprep.corpus.refilter.survey import survey

@@ -18,8 +18,10 @@ from jprep.corpus.filters.rules import RulesFilter
 from jprep.corpus.processing import document_batches
 from jprep.corpus.refilter.request import FilterRequest, RefilterSteps
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.lookup import find_signal
 from jprep.corpus.step import Filter
 from jprep.corpus.store import Manifest, read_rows
+from jprep.plugins import plugins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,21 +93,37 @@ class Survey(msgspec.Struct, frozen=True):
     filters: list[Drops]
 
 
-def survey(folder: Path, manifest: Manifest, signals: list[StepRef], filters: list[StepRef]) -> Survey:
+def survey(folder: Path, manifest: Manifest, names: list[str], filters: list[StepRef]) -> Survey:
     """Measure the documents of a corpus, or every n-th of a large one.
 
     Args:
         folder: directory of the corpus.
         manifest: its manifest.
-        signals: signals besides those that the corpus keeps.
+        names: signals and columns to show, kept or not; none shows all that the corpus keeps.
         filters: filters, each judged alone.
 
     Raises:
         ConfigError: a step cannot be made.
         DamagedError: a shard is missing or damaged.
     """
-    with closing(RefilterSteps(FilterRequest(filters, {}, signals), manifest)) as steps:
-        return _survey(folder, manifest, steps)
+    signals = list(dict.fromkeys(_signal_to_measure(name) for name in names if not _is_kept(name, manifest)))
+    with closing(RefilterSteps(FilterRequest(filters, {}, [*signals]), manifest)) as steps:
+        found = _survey(folder, manifest, steps)
+        chosen = {column for signal in steps.signals for column in signal.columns if {column, signal.name} & {*names}}
+    shown = [each for each in found.signals if not names or each.column in chosen]
+    return msgspec.structs.replace(found, signals=shown)
+
+
+def _is_kept(name: str, manifest: Manifest) -> bool:
+    """Return whether a corpus keeps a signal or a column."""
+    return name in manifest.signals or any(signal["name"] == name for signal in manifest.described_signals)
+
+
+def _signal_to_measure(name: str) -> str:
+    """Return a signal: one of this name, in a file of the user, or else with a column of this name."""
+    if name in plugins().names("signal") or ":" in name:
+        return name
+    return find_signal(name, (), "--signal").name
 
 
 def _survey(folder: Path, manifest: Manifest, steps: RefilterSteps) -> Survey:

@@ -10,6 +10,7 @@ import pytest
 from jprep.corpus.refilter import survey as surveys
 from jprep.corpus.refilter.request import parse_condition
 from jprep.corpus.signals.perplexity.model import PerplexityModel
+from jprep.errors import ConfigError
 from tests.conftest import Run
 from tests.fakes.small_corpus import GOOD, build_corpus, posts
 
@@ -19,7 +20,8 @@ KEYS = {"filters": [], "normalizers": [], "dedup": {"documents": False}}
 
 def test_distributions_and_drops(tmp_path: Path) -> None:
     corpus = build_corpus(tmp_path, [*posts(10), HOSTILE], signals=["urls"], **KEYS)
-    found = surveys.survey(corpus.folder, corpus.manifest, ["characters"], [parse_condition("characters>=10")])
+    names = ["characters", "url_share"]
+    found = surveys.survey(corpus.folder, corpus.manifest, names, [parse_condition("characters>=10")])
     assert (found.documents, found.measured) == (len(corpus), len(corpus))
     columns = {each.column: each for each in found.signals}
     lengths = sorted(len(doc.text) for doc in corpus)
@@ -44,6 +46,15 @@ def test_a_kept_signal_whose_model_is_not_named(tmp_path: Path) -> None:
     assert drops.documents == len(corpus)
     kept = [doc.signals for doc in corpus][:3]
     assert [each.measures for each in drops.examples] == kept
+
+
+@pytest.mark.parametrize("kept", [[], ["characters"]])
+def test_a_column_is_shown_alone(tmp_path: Path, kept: list[str]) -> None:
+    corpus = build_corpus(tmp_path, posts(10), signals=kept, **KEYS)
+    found = surveys.survey(corpus.folder, corpus.manifest, ["hiragana_share"], [])
+    assert [each.column for each in found.signals] == ["hiragana_share"]
+    with pytest.raises(ConfigError, match="no signal that works here has the column 'hiragana'"):
+        surveys.survey(corpus.folder, corpus.manifest, ["hiragana"], [])
 
 
 def test_every_nth_document_of_a_large_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
