@@ -7,7 +7,7 @@ from typing import Any, Literal
 from jprep.corpus.document import Document
 from jprep.corpus.readers.record_reader import MB, Item, RecordReader
 from jprep.corpus.readers.web.charset import decode_page
-from jprep.corpus.readers.web.child import PAGE_SECONDS, PageExtractor
+from jprep.corpus.readers.web.child import PAGE_SECONDS, shared_extractor
 from jprep.corpus.readers.web.http import TEXT, Capture
 from jprep.corpus.readers.web.page import MAX_DEPTH, library_versions
 from jprep.corpus.step import Positive, StepConfig
@@ -44,7 +44,7 @@ class PageReader(RecordReader):
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self._versions = library_versions(self.config.extractor, *self.libraries)
-        self._extractor = PageExtractor(self.config.extractor)
+        self._extractor = shared_extractor(self.config.extractor)
 
     @property
     def ids_are_positions(self) -> bool:
