@@ -24,7 +24,7 @@ class PageConfig(StepConfig, frozen=True):
 
     Attributes:
         extractor: library that finds the main text of a page.
-        max_page_mb: maximum size of a page in million bytes; larger ones are rejected.
+        max_page_mb: maximum size of a page in million bytes; larger ones are rejected, by the reader `html` with an error.
         max_ratio: maximum ratio of decompressed to compressed bytes, as protection from decompression bombs.
     """
 
@@ -64,7 +64,7 @@ class PageReader(RecordReader):
 
     def _page(self, capture: Capture, identity: str, source: str) -> tuple[Item, str]:
         """Return the document of a page, or a reject, and the page as text."""
-        decoded = decode_page(capture.body, capture.charset)
+        decoded = decode_page(capture.body, capture.charset, markup=capture.kind != TEXT)
         if decoded is None:
             return self._reject(identity, "invalid_encoding", capture.url), capture.body.decode(
                 "ascii", "backslashreplace"
