@@ -43,7 +43,6 @@ class WholeFileReader(RecordReader):
         suffixes: endings of the members of a .zip that are read, in lower case.
     """
 
-    can_keep_text = False  # such files have markup
     suffixes: ClassVar[tuple[str, ...]]
 
     class Config(WholeFileConfig, frozen=True):
@@ -112,6 +111,8 @@ class WholeFileReader(RecordReader):
                         name = self._clean(info.filename).replace("\n", " ")
                         seen[name] += 1
                         yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), content
+                    elif not info.is_dir():
+                        self.tally["members.skipped"] += 1
         except _DAMAGED as error:
             raise InputError(f"the .zip is damaged: {error}", where=path, fix=DOWNLOAD_AGAIN) from error
 
