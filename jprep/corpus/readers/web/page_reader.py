@@ -24,7 +24,7 @@ class PageConfig(StepConfig, frozen=True):
 
     Attributes:
         extractor: library that finds the main text of a page.
-        max_page_mb: maximum size of a page in million bytes; larger ones are rejected, by the reader `html` with an error.
+        max_page_mb: maximum size of a page in million bytes; larger ones are rejected; with the reader `html` an error.
         max_ratio: maximum ratio of decompressed to compressed bytes, as protection from decompression bombs.
     """
 
