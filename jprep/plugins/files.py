@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import inspect
 import re
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -170,13 +172,27 @@ def _module(reference: FileReference, sha256: str) -> ModuleType:
         sys.modules[key] = ModuleType(key)  # type hints of the Config are looked up in it
         sys.modules[key].__file__ = str(path)
         try:
-            exec(compile(data, reference.path, "exec", dont_inherit=True), sys.modules[key].__dict__)
-        except Exception as error:  # whatever the user's code raises
+            with _without_folder(path):
+                exec(compile(data, reference.path, "exec", dont_inherit=True), sys.modules[key].__dict__)
+        except BaseException as error:  # whatever the user's code raises
             del sys.modules[key]
+            if not isinstance(error, Exception | SystemExit):
+                raise
             what = f"{path.name} cannot be imported: {type(error).__name__}: {error}"
             fix = "correct the file; it can import installed packages, and not the files beside it"
             raise ConfigError(what, where=_place(error, reference.path), fix=fix) from error
     return sys.modules[key]
+
+
+@contextlib.contextmanager
+def _without_folder(path: Path) -> Iterator[None]:
+    """Make the modules beside a file unavailable, and those in the current directory: nobody hashes them."""
+    before, folder = sys.path[:], path.resolve().parent
+    sys.path[:] = [entry for entry in before if entry and Path(entry).resolve() != folder]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _member(module: ModuleType, reference: FileReference) -> Any:

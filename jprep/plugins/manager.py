@@ -111,7 +111,9 @@ class PluginRegistry:
             if found.name in named:
                 fix = f'give it another name: `name = "my_{found.name}"`'
                 raise ConfigError(
-                    f"the class {reference.name} is called like the {kind} {found.name!r}", where=name, fix=fix
+                    f"the class {reference.name} has the name of the registered {kind} {found.name!r}",
+                    where=name,
+                    fix=fix,
                 )
             return found
         failed = "".join(f"; plugin {f.name!r} failed to load ({f.error})" for f in self.found if f.error)

@@ -54,6 +54,7 @@ class LineReader(RecordReader):
     pipe) is read once from its start, and the shards contain its bytes.
     """
 
+    can_keep_text = True
     encoding = "utf-8"
 
     @property

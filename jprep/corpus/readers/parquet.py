@@ -33,6 +33,7 @@ class ParquetReader(RecordReader):
 
     name = "parquet"
     version = 1
+    can_keep_text = True
 
     class Config(FieldConfig, frozen=True):
         """Options of the reader `parquet`: the columns to read."""

@@ -86,8 +86,6 @@ class ErrorBudget:
 class RecordReader(Reader):
     """A reader of records, each of which becomes a document or a reject."""
 
-    can_keep_text = True
-
     class Config(RecordConfig, frozen=True):
         """Options of all readers of records."""
 

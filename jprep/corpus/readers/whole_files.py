@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from jprep.corpus.readers.chunking import record_too_large
@@ -36,6 +36,28 @@ class WholeFileConfig(StepConfig, frozen=True):
     max_ratio: Positive = MAX_RATIO
 
 
+def whole_file_shard(path: str, content: Callable[[str], bytes]) -> Shard:
+    """Return the shard of a file, with its content unless workers can read that themselves."""
+    if is_plain(path):
+        size = size_of(path) or 0
+        return Shard(path, 0, 0, size, weight=size)
+    data = content(path)
+    return Shard(path, 0, 0, len(data), weight=len(data), data=data)
+
+
+def read_whole(path: str, limit: int, max_ratio: float) -> bytes:
+    """Return the decompressed content of a file.
+
+    Raises:
+        InputError: it has over `limit` bytes, or is damaged.
+    """
+    with open_input(path, max_ratio=max_ratio) as stream:
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise record_too_large(path, 0, limit)
+    return data
+
+
 class WholeFileReader(RecordReader):
     """A reader that makes one shard of each file. Ids: `source:file`, in a .zip `source:file:member`.
 
@@ -43,7 +65,6 @@ class WholeFileReader(RecordReader):
         suffixes: endings of the members of a .zip that are read, in lower case.
     """
 
-    can_keep_text = False  # such files have markup
     suffixes: ClassVar[tuple[str, ...]]
 
     class Config(WholeFileConfig, frozen=True):
@@ -60,12 +81,7 @@ class WholeFileReader(RecordReader):
         Raises:
             InputError: the file is too large, or damaged.
         """
-        if is_plain(path):
-            size = size_of(path) or 0
-            yield Shard(path, 0, 0, size, weight=size)
-            return
-        data = self._content(path)
-        yield Shard(path, 0, 0, len(data), weight=len(data), data=data)
+        yield whole_file_shard(path, self._content)
 
     @abstractmethod
     def _file_items(
@@ -92,12 +108,7 @@ class WholeFileReader(RecordReader):
             yield from self._file_items(member, where, identity, source, budget)
 
     def _content(self, path: str) -> bytes:
-        limit = int(self.config.max_record_mb * MB)
-        with open_input(path, max_ratio=self.config.max_ratio) as stream:
-            data = stream.read(limit + 1)
-        if len(data) > limit:
-            raise record_too_large(path, 0, limit)
-        return data
+        return read_whole(path, int(self.config.max_record_mb * MB), self.config.max_ratio)
 
     def _members(self, data: bytes, path: str) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of the members of a .zip to read, in its order. A repeated name gets a number."""
@@ -112,6 +123,8 @@ class WholeFileReader(RecordReader):
                         name = self._clean(info.filename).replace("\n", " ")
                         seen[name] += 1
                         yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), content
+                    elif not info.is_dir():
+                        self.tally["members.skipped"] += 1
         except _DAMAGED as error:
             raise InputError(f"the .zip is damaged: {error}", where=path, fix=DOWNLOAD_AGAIN) from error
 

@@ -149,3 +149,6 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
     jsonl(path, PROSE)
     with pytest.raises(ConfigError, match="wikipedia cannot keep text as it is"):
         Corpus.build(recipe(source("s", path, as_is=True, reader="wikipedia")), tmp_path / "corpus")
+    for reader in ("warc", "html", "law", "diet", "aozora"):
+        with pytest.raises(ConfigError, match=f"{reader} cannot keep text as it is"):
+            Corpus.build(recipe(source("s", path, as_is=True, reader=reader)), tmp_path / "corpus")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -206,7 +207,7 @@ def test_a_word_list_of_a_filter_that_changes_before_a_worker_loads_it_is_refuse
         ("./my_steps.py:Shout", "the class Shout is not a filter", "my_steps.py"),
         ("./my_steps.py:KEEP", "the class KEEP is not a filter", "my_steps.py"),
         ("./my_steps.py:Unfinished", "the class Unfinished does not define judge", "my_steps.py"),
-        ("./my_steps.py:length", "the class length is called like the filter 'length'", "my_steps.py"),
+        ("./my_steps.py:length", "the class length has the name of the registered filter 'length'", "my_steps.py"),
         ("./my_steps.py", "names no class in a file", ""),
         ("./broken.py:X", "broken.py is not valid Python: invalid syntax", "broken.py, line 2"),
         ("./null.py:X", "null.py is not valid Python", "null.py, line 1"),
@@ -216,6 +217,12 @@ def test_a_word_list_of_a_filter_that_changes_before_a_worker_loads_it_is_refuse
             "absent.py, line 3",
         ),
         ("./raises.py:X", "raises.py cannot be imported: ZeroDivisionError", "raises.py, line 1"),
+        ("./exits.py:X", "exits.py cannot be imported: SystemExit: 0", "exits.py, line 2"),
+        (
+            "./imports.py:X",
+            "imports.py cannot be imported: ModuleNotFoundError: No module named 'h",
+            "imports.py, line 1",
+        ),
     ],
 )
 def test_a_step_that_cannot_be_loaded(
@@ -226,11 +233,17 @@ def test_a_step_that_cannot_be_loaded(
     (folder / "null.py").write_bytes(b"x = 1\0\n")
     (folder / "absent.py").write_text("\n\nimport no_such\n")
     (folder / "raises.py").write_text("x = 1 / 0\n")
+    (folder / "exits.py").write_text("import sys\nsys.exit(0)\n")
+    (folder / "imports.py").write_text("import helper\nclass X: pass\n")
+    (folder / "helper.py").write_text("")
+    monkeypatch.setattr(sys, "path", before := ["", str(folder), *sys.path])
     with pytest.raises(ConfigError) as caught:
         make_step("filter", use)
     assert what in caught.value.what
     assert caught.value.where.endswith(place) or place in str(caught.value)
     assert caught.value.fix
+    assert sys.path is before and before[:2] == ["", str(folder)]
+    assert not [module for module in list(sys.modules.values()) if getattr(module, "__file__", "") == "exits.py"]
 
 
 def test_reading_a_recipe_checks_the_file_and_does_not_run_it(folder: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import inspect
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from jprep.errors import ConfigError, MachineError
 from jprep.plugins.files import FileReference, run_file
 
 _WHERE = "filter 'hojichar'"
-_STATEFUL = ("deduplication",)
+_STATEFUL = "deduplication"
+_LIBRARIES = {"fugashi": ("fugashi", "unidic", "unidic-lite"), "fasttext": ("fasttext",)}
 _VARIABLE = "FILTER"
 _EXAMPLE = (
     'e.g. { use = "hojichar", filter = "document_filters.DocumentLengthFilter", options = { min_doc_len = 100 } }'
@@ -53,19 +55,27 @@ class HojicharFilter(Filter):
     def _filters(self) -> list[tuple[str, Any]]:
         """The filters of HojiChar in order, each with its reason."""
         config = self.config
-        if bool(config.filter) == bool(config.profile) or (config.profile and config.options):
+        if not config.filter and not config.profile:
+            what = "neither `filter` nor `profile` is given; corpora do not record the path of a profile"
+            raise ConfigError(what, where=_WHERE, fix=_EXAMPLE)
+        if config.profile and (config.filter or config.options):
             raise ConfigError("give either `filter`, with its `options`, or `profile`", where=_WHERE, fix=_EXAMPLE)
         filters = _profile(config.profile) if config.profile else [_filter(config.filter, config.options)]
         return [(_reason(each), _checked(each)) for each in filters]
 
     def provenance(self) -> dict[str, str]:
-        """Return the version of HojiChar, and the hashes of the profile and of files that options name."""
-        assert self._filters
-        named = {f"options.{name}": value for name, value in self.config.options.items() if isinstance(value, str)}
+        """Return the versions of libraries, and the hashes of the profile, its filters' state, and files in options."""
+        found = {"hojichar": version("hojichar")} | _versions([each for _, each in self._filters])
         if self.config.profile:
-            named["profile"] = self.config.profile
-        hashes = {name: _sha256(path) for name, path in named.items() if Path(path).is_file()}
-        return {"hojichar": version("hojichar")} | hashes
+            return found | {"profile": _sha256(self.config.profile), "profile.filters": self._state}
+        named = {name: value for name, value in self.config.options.items() if isinstance(value, str)}
+        return found | {f"options.{name}": _sha256(path) for name, path in named.items() if _is_file(path)}
+
+    @cached_property
+    def _state(self) -> str:
+        """The hash of what the filters hold before they see a document."""
+        state = repr([(type(each).__name__, _plain(vars(each))) for _, each in self._filters])
+        return f"sha256:{hashlib.sha256(state.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def judge(self, doc: Document) -> Verdict:
         """Drop a document if a filter rejects it; otherwise return what the filters made of its text."""
@@ -83,6 +93,7 @@ class HojicharFilter(Filter):
 
     def close(self) -> None:
         """Close the filters."""
+        self.__dict__.pop("_state", None)
         for _, step in self.__dict__.pop("_filters", ()):
             step.shutdown()
 
@@ -125,11 +136,16 @@ def _known_filters() -> Iterator[tuple[str, type]]:
 
 def _profile(path: str) -> Sequence[Any]:
     hojichar = _hojichar()
+    if not _is_file(path):
+        fix = 'the path is relative to the current directory; beside the recipe: profile = "{recipe}/profile.py"'
+        raise ConfigError("no such profile", where=path, fix=fix)
     found = getattr(run_file(FileReference(path, _VARIABLE)), _VARIABLE, None)
     if not isinstance(found, hojichar.Compose):
         fix = "FILTER = Compose([…]); YAML, FACTORY and asynchronous profiles are not supported"
         raise ConfigError(f"the profile has no Compose object {_VARIABLE}", where=path, fix=fix)
     filters: Sequence[Any] = found.filters
+    if not filters:
+        raise ConfigError("the profile has no filters", where=path, fix=f"{_VARIABLE} = Compose([…])")
     return filters
 
 
@@ -139,7 +155,7 @@ def _checked(step: Any) -> Any:
     if step.p < 1:
         what = f"HojiChar's {kind.__name__} applies to a random share of documents (p = {step.p:g})"
         raise ConfigError(what, where=_WHERE, fix="set p = 1: the same corpus could not be built again")
-    if any(part in _STATEFUL for part in kind.__module__.split(".")) or not hasattr(step, "apply"):
+    if any(_STATEFUL in base.__module__.split(".") for base in kind.__mro__):
         what = f"HojiChar's {kind.__name__} compares documents with earlier ones"
         raise ConfigError(what, where=_WHERE, fix="use [corpus.dedup], whose result does not depend on the workers")
     return step
@@ -149,5 +165,42 @@ def _reason(step: Any) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(step).__name__).lower().strip("_")
 
 
-def _sha256(path: str) -> str:
-    return f"sha256:{hashlib.sha256(Path(path).read_bytes()).hexdigest()}"
+def _versions(filters: Sequence[Any]) -> dict[str, str]:
+    """Return the versions of the libraries of which the filters hold an object."""
+    used = {type(value).__module__.partition(".")[0] for each in filters for value in vars(each).values()}
+    found = dict[str, str]()
+    for name in (name for library in sorted(used & _LIBRARIES.keys()) for name in _LIBRARIES[library]):
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return plain values in a form whose `repr` is the same in every process, and files by their hash.
+
+    Other objects are left out, since how they print depends on the process.
+    """
+    if isinstance(value, str | Path) and _is_file(value):
+        return _sha256(value)
+    if isinstance(value, re.Pattern):
+        return value.pattern, value.flags
+    if isinstance(value, dict):
+        public = {str(name): each for name, each in value.items() if not str(name).startswith("_")}
+        return [(name, _plain(public[name])) for name in sorted(public)]
+    if isinstance(value, set | frozenset):
+        return sorted(repr(_plain(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, str | bytes | int | float | None) else None
+
+
+def _is_file(path: str | Path) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # too long for a path, or with a NUL
+        return False
+
+
+def _sha256(path: str | Path) -> str:
+    with Path(path).open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"

@@ -48,8 +48,10 @@ class Meeting(Speech):
 
 
 class Answer(msgspec.Struct):
-    """An answer of the interface: meetings, or speeches."""
+    """An answer of the interface: meetings, or speeches; or a message about an error."""
 
+    numberOfRecords: int | None = None  # noqa: N815
+    message: str | None = None
     meetingRecord: list[Meeting] = []  # noqa: N815
     speechRecord: list[Speech] = []  # noqa: N815
 
@@ -89,15 +91,13 @@ class DietReader(WholeFileReader):
     def _file_items(
         self, data: bytes, where: str, identity: str, source: str, budget: ErrorBudget
     ) -> Iterator[tuple[Item, Any]]:
-        try:
-            answers = _decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        for number, found in enumerate(_meetings(data)):
+            if isinstance(found, Meeting):
+                yield from self._meeting_items(found, f"{identity}:{number}", source)
+                continue
             fix = "save the answer of the interface with recordPacking=json"
-            budget.spend(InputError(f"not an answer of the Diet's search interface: {error}", where=where, fix=fix))
-            yield self._reject(identity, "malformed_json", str(error)), {}
-            return
-        for number, meeting in enumerate(meeting for answer in answers for meeting in answer.meetings()):
-            yield from self._meeting_items(meeting, f"{identity}:{number}", source)
+            budget.spend(InputError(f"not an answer of the Diet's search interface: {found}", where=where, fix=fix))
+            yield self._reject(f"{identity}:{number}", "malformed_json", found), {}
 
     def _meeting_items(self, meeting: Meeting, identity: str, source: str) -> Iterator[tuple[Item, msgspec.Struct]]:
         if self.config.documents == "meeting" or not meeting.speechRecord:
@@ -119,7 +119,7 @@ class DietReader(WholeFileReader):
         title = " ".join(filter(None, (meeting.nameOfHouse, meeting.nameOfMeeting, meeting.issue)))
         meta = _fields(meeting, _MEETING) | ({"session": str(meeting.session)} if meeting.session else {})
         meta |= _fields(about, _SPEECH)
-        url = (about.speechURL if own == about.speechID else meeting.meetingURL) or ""
+        url = (meeting.meetingURL if isinstance(about, Meeting) else about.speechURL) or ""
         return self._document(Document(identity, source, title, url, "\n".join(texts), meta=meta))
 
     def _text(self, speech: str) -> str:
@@ -136,18 +136,27 @@ class DietReader(WholeFileReader):
         return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 
 
-def _decode(data: bytes) -> list[Answer]:
-    """Return the answers in a file: one, or one a line."""
+def _meetings(data: bytes) -> Iterator[Meeting | str]:
+    """Yield the meetings of a file with one answer, or one a line; in place of what is no answer, an error message."""
     data = data.removeprefix(b"\xef\xbb\xbf")
+    answers = {"": _answer(data)}
+    if isinstance(answers[""], str):
+        lines = {f"line {n}: ": _answer(line) for n, line in enumerate(data.splitlines(), 1) if line.strip()}
+        # Without any answer among them, they are the lines of one damaged answer.
+        answers = lines if any(isinstance(answer, Answer) for answer in lines.values()) else answers
+    for place, answer in answers.items():
+        yield from answer.meetings() if isinstance(answer, Answer) else [f"{place}{answer}"]
+
+
+def _answer(data: bytes) -> Answer | str:
+    """Return an answer, or why it is none."""
     try:
-        return [_DECODER.decode(data)]
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        lines = [line for line in data.splitlines() if line.strip()]
-        if len(lines) < 2:
-            raise
-        return [_DECODER.decode(line) for line in lines]
+        answer = _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return str(error)
+    if answer.numberOfRecords is None and not answer.meetingRecord and not answer.speechRecord:
+        return answer.message or "it has no records"
+    return answer
 
 
 def _fields(record: Speech, names: dict[str, str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ class LawReader(WholeFileReader):
         if not laws:
             yield self._reject(identity, "no_law"), data
         for number, law in enumerate(laws, 1):
-            own = identity if number == 1 else f"{identity}#{number}"
+            own = identity if number == 1 else f"{identity}:{number}"
             yield self._document(_document(law, own, source)), data
 
     def _original(self, record: bytes) -> str:

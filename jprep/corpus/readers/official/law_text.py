@@ -144,7 +144,7 @@ class _Converter:
     def characters(self, text: str) -> None:
         if self._law is None or self._skipped:
             return
-        text = re.sub(r"\s*[\r\n]\s*", "", text) if "\n" in text else text
+        text = _without_indentation(text) if "\n" in text else text
         if text and self._open[-1] == "LawNum":
             self._law.number += text
         elif "LawTitle" in self._open:
@@ -158,6 +158,12 @@ class _Converter:
         if line and self._law:
             self._law.lines.append(line)
         self._line, self._after_label = [], False
+
+
+def _without_indentation(text: str) -> str:
+    """Remove line breaks with the white space of XML around them. U+3000 is a character of the text."""
+    first, *middle, last = text.split("\n")
+    return "".join([first.rstrip(" \t\r"), *(line.strip(" \t\r") for line in middle), last.lstrip(" \t\r")])
 
 
 def _is_inline(name: str) -> bool:

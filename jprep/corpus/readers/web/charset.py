@@ -50,7 +50,7 @@ class Decoded(NamedTuple):
     replaced: int = 0
 
 
-def decode_page(data: bytes, header: str = "") -> Decoded | None:
+def decode_page(data: bytes, header: str = "", *, markup: bool = True) -> Decoded | None:
     """Decode a page in the first encoding in which all bytes are valid.
 
     The order: a byte order mark, the declaration of the HTTP header, that of the page, detection among UTF-8 and the
@@ -61,12 +61,13 @@ def decode_page(data: bytes, header: str = "") -> Decoded | None:
     Args:
         data: the page.
         header: the encoding that the HTTP header declares, or "".
+        markup: whether the page is HTML, which can declare its encoding in itself.
 
     Returns:
         None if more than one character in a thousand would be replaced.
     """
     tried = []
-    for name in _candidates(data, header):
+    for name in _candidates(data, header, _declared(data) if markup else ""):
         try:
             return Decoded(data.decode(name), name)
         except UnicodeDecodeError:
@@ -77,9 +78,9 @@ def decode_page(data: bytes, header: str = "") -> Decoded | None:
     return Decoded(text, name, replaced) if replaced <= _MAX_REPLACED * len(text) else None
 
 
-def _candidates(data: bytes, header: str) -> Iterator[str]:
+def _candidates(data: bytes, *labels: str) -> Iterator[str]:
     yield from (name for mark, name in _BOMS.items() if data.startswith(mark))
-    declared = [name for label in (header, _declared(data)) for name in codecs_of(label)]
+    declared = [name for label in labels for name in codecs_of(label)]
     yield from (name for name in declared if not _ANY_BYTES.match(name))
     if detected := detect_encoding(data):
         yield detected

@@ -7,11 +7,13 @@ that are known; this is for the others. Run as a module, this is the child's pro
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from typing import BinaryIO
 
@@ -28,7 +30,9 @@ _SIZE = struct.Struct("<Q")
 
 
 class PageExtractor:
-    """Extracts pages in a child process, which is started for the first page, and again after it died.
+    """Extracts pages in a child process, which is started for the first page, and again after it died or was closed.
+
+    Threads can share it: they wait for each other.
 
     Args:
         extractor: see `extract_page`.
@@ -38,6 +42,7 @@ class PageExtractor:
     def __init__(self, extractor: str, seconds: int = PAGE_SECONDS) -> None:
         self._arguments = [extractor, str(seconds)]
         self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.RLock()
 
     def extract(self, html: str) -> Page:
         """Return the page, see `extract_page`; with the fault `not_extracted` if the child dies of it.
@@ -45,9 +50,12 @@ class PageExtractor:
         Raises:
             MachineError: the child does not start.
         """
-        answer, signal_number = self._ask(html)
-        if not answer and signal_number != -signal.SIGXCPU:  # the child may have died of something else
-            answer, _ = self._ask(html)
+        if not html:  # which would tell the child that there are no more pages
+            return Page()
+        with self._lock:
+            answer, signal_number = self._ask(html)
+            if not answer and signal_number != -signal.SIGXCPU:  # the child may have died of something else
+                answer, _ = self._ask(html)
         return msgspec.msgpack.decode(answer, type=Page) if answer else Page(fault="not_extracted")
 
     def _ask(self, html: str) -> tuple[bytes, int]:
@@ -67,10 +75,13 @@ class PageExtractor:
         return answer, child.returncode or 0
 
     def close(self) -> None:
-        """End the child."""
-        child, self._child = self._child, None
-        if child is None:
-            return
+        """End the child. The next page gets a new one."""
+        with self._lock:
+            child, self._child = self._child, None
+            if child is not None:
+                self._end(child)
+
+    def _end(self, child: subprocess.Popen[bytes]) -> None:
         assert child.stdin and child.stdout
         with contextlib.suppress(OSError):
             child.stdin.close()
@@ -82,7 +93,7 @@ class PageExtractor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
-        command = [sys.executable, "-m", __name__, *self._arguments]
+        command = [sys.executable, "-P", "-m", __name__, *self._arguments]
         # A group of its own: Ctrl-C reaches jprep only, which can then finish its tasks.
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, process_group=0)
         assert child.stdout
@@ -92,6 +103,12 @@ class PageExtractor:
             fix = "run the command by hand to see its error"
             raise MachineError("the process that extracts pages does not start", where=" ".join(command), fix=fix)
         return child
+
+
+@functools.cache
+def shared_extractor(extractor: str) -> PageExtractor:
+    """Return the one extractor of this process: all its sources share a child."""
+    return PageExtractor(extractor)
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, extractor: str, seconds: int) -> None:
@@ -107,7 +124,9 @@ def serve(requests: BinaryIO, answers: BinaryIO, extractor: str, seconds: int) -
 def _extracted(html: str, extractor: str) -> Page:
     try:
         return extract_page(html, extractor)
-    except (Exception, RecursionError):  # extractors raise anything for broken markup
+    except MemoryError:  # earlier pages may have taken the memory: the child ends, and a new one is asked
+        raise
+    except Exception:  # extractors raise anything for broken markup
         return Page(fault="not_extracted")
 
 
@@ -135,12 +154,13 @@ def _send(stream: object, data: bytes) -> None:
 
 
 def _receive(stream: object) -> bytes:
-    """Return the next message, or b"" at the end of the stream."""
+    """Return the next message, or b"" at the end of the stream, also if it ends within a message."""
     head = stream.read(_SIZE.size)  # type: ignore[attr-defined]
     if len(head) < _SIZE.size:
         return b""
-    data: bytes = stream.read(_SIZE.unpack(head)[0])  # type: ignore[attr-defined]
-    return data
+    size = _SIZE.unpack(head)[0]
+    data: bytes = stream.read(size)  # type: ignore[attr-defined]
+    return data if len(data) == size else b""
 
 
 if __name__ == "__main__":

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jprep.corpus.readers.chunking import record_too_large
 from jprep.corpus.readers.record_reader import ErrorBudget, Item, id_prefix
 from jprep.corpus.readers.web.http import HTML, Capture
 from jprep.corpus.readers.web.page_reader import PageConfig, PageReader
+from jprep.corpus.readers.whole_files import read_whole, whole_file_shard
 from jprep.corpus.step import Shard
-from jprep.io.inputs.paths import size_of
-from jprep.io.inputs.streams import is_plain, open_input
 
 
 class HtmlReader(PageReader):
@@ -28,19 +26,10 @@ class HtmlReader(PageReader):
         Raises:
             InputError: the file is too large, or damaged.
         """
-        if is_plain(path):
-            size = size_of(path) or 0
-            yield Shard(path, 0, 0, size, weight=size)
-            return
-        data = self._content(path)
-        yield Shard(path, 0, 0, len(data), weight=len(data), data=data)
+        yield whole_file_shard(path, self._content)
 
     def _content(self, path: str) -> bytes:
-        with open_input(path, max_ratio=self.config.max_ratio) as stream:
-            data = stream.read(self._page_bytes() + 1)
-        if len(data) > self._page_bytes():
-            raise record_too_large(path, 0, self._page_bytes())
-        return data
+        return read_whole(path, self._page_bytes(), self.config.max_ratio)
 
     def _counted(self, shard: Shard, source: str) -> Iterator[tuple[Item, str]]:
         return self._items(shard, source, ErrorBudget(1.0))  # a page that does not decode is a reject, as in a crawl

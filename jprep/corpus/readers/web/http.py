@@ -68,7 +68,7 @@ def _capture(raw: RawRecord, limit: int, decode: str) -> Capture:
     capture = Capture(_clean(record.headers.get("WARC-Target-URI")).strip("<>"), _meta(record.headers))
     kind = str(record.record_type)
     if kind == "conversion":
-        capture.kind, capture.reason = TEXT, raw.fault
+        capture.kind, capture.charset, capture.reason = TEXT, "utf-8", raw.fault
         _read_body(record, capture, limit)
     elif kind in ("response", "resource"):
         _read_page(record, raw, capture, limit, decode)

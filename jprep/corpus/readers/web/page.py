@@ -24,12 +24,10 @@ _FORMAT = re.compile(rf"<(?:{_NAMES})(?=[\s/>])[^>]*>", re.IGNORECASE)
 _FORMAT_END = re.compile(rf"</(?:{_NAMES})(?=[\s/>])", re.IGNORECASE)
 
 _WIDE = re.compile("[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff01-\uff9f]")
-_BREAK = re.compile(r"\n\s*+")
-_RAW = re.compile(r"<(pre|textarea|script|style|listing|xmp|plaintext)(?=[\s/>])", re.IGNORECASE)
-_RAW_ENDS = {
-    name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
-    for name in ("pre", "textarea", "script", "style", "listing", "xmp", "plaintext")
-}
+_BREAK = re.compile(r"\n[ \t\r\n\f]*+")  # the white space of HTML; U+3000 is a character of the text
+_RAW_NAMES = ("pre", "textarea", "script", "style", "listing", "xmp", "plaintext")
+_RAW = re.compile(rf"<({'|'.join(_RAW_NAMES)})(?=[\s/>])", re.IGNORECASE)
+_RAW_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW_NAMES}
 _CONTROL_REFERENCE = re.compile(
     r"&#(?:0*+(?:[0-8]|1[124-9]|2\d|3[01])(?!\d)|x0*+(?:[0-8bcef]|1[0-9a-f])(?![0-9a-f]));?", re.IGNORECASE
 )
@@ -47,7 +45,7 @@ class Page(msgspec.Struct):
         licence: the address of the licence that the page names, or "".
         ruby: readings of characters that were left out.
         joined: line breaks between Japanese characters that were removed.
-        fault: "", or "too_deep".
+        fault: "", "too_deep", or, if the extractor failed, "not_extracted".
     """
 
     text: str = ""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from jprep.corpus.document import Document
 from jprep.corpus.readers.record_reader import MB, Item, RecordReader
 from jprep.corpus.readers.web.charset import decode_page
-from jprep.corpus.readers.web.child import PAGE_SECONDS, PageExtractor
+from jprep.corpus.readers.web.child import PAGE_SECONDS, shared_extractor
 from jprep.corpus.readers.web.http import TEXT, Capture
 from jprep.corpus.readers.web.page import MAX_DEPTH, library_versions
 from jprep.corpus.step import Positive, StepConfig
@@ -24,7 +24,7 @@ class PageConfig(StepConfig, frozen=True):
 
     Attributes:
         extractor: library that finds the main text of a page.
-        max_page_mb: maximum size of a page in million bytes; larger ones are rejected.
+        max_page_mb: maximum size of a page in million bytes; larger ones are rejected; with the reader `html` an error.
         max_ratio: maximum ratio of decompressed to compressed bytes, as protection from decompression bombs.
     """
 
@@ -44,7 +44,7 @@ class PageReader(RecordReader):
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self._versions = library_versions(self.config.extractor, *self.libraries)
-        self._extractor = PageExtractor(self.config.extractor)
+        self._extractor = shared_extractor(self.config.extractor)
 
     @property
     def ids_are_positions(self) -> bool:
@@ -64,7 +64,7 @@ class PageReader(RecordReader):
 
     def _page(self, capture: Capture, identity: str, source: str) -> tuple[Item, str]:
         """Return the document of a page, or a reject, and the page as text."""
-        decoded = decode_page(capture.body, capture.charset)
+        decoded = decode_page(capture.body, capture.charset, markup=capture.kind != TEXT)
         if decoded is None:
             return self._reject(identity, "invalid_encoding", capture.url), capture.body.decode(
                 "ascii", "backslashreplace"

@@ -134,11 +134,15 @@ def read_records(window: Window, limits: Limits) -> Iterator[RawRecord]:
         header = _HEADER.match(head)
         length = _content_length(header)
         end = (header.end() if header else 0) + length
-        if 0 <= length <= limits.size and _ends(window, end):
+        if length > limits.size:
+            # What looks like a record in its block is a part of it: a page must not be able to add records.
+            whole = window.advance(end) and _ends(window, 0)
+            yield RawRecord(start, head, "too_large") if whole else _damaged(start, head, length)
+        elif length >= 0 and _ends(window, end):
             yield RawRecord(start, window.peek(0, end))
             window.skip(end)
         else:
-            yield _faulty(start, head, length, limits)
+            yield _damaged(start, head, length)
             window.skip(1)
             window.skip_to(_NEXT)
 
@@ -149,9 +153,7 @@ def _ends(window: Window, end: int) -> bool:
     return window.holds(end) and _BEHIND.match(after) is not None
 
 
-def _faulty(start: int, head: bytes, length: int, limits: Limits) -> RawRecord:
-    if length > limits.size:
-        return RawRecord(start, head, "too_large")
+def _damaged(start: int, head: bytes, length: int) -> RawRecord:
     detail = "no WARC header" if length < 0 else f"the record does not end after its Content-Length of {length}"
     return RawRecord(start, head, "damaged", detail)
 

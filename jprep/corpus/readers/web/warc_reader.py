@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -126,7 +127,7 @@ class WarcReader(PageReader):
                     return
                 yield record
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, str]]:
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
         prefix = id_prefix(shard, source)
         for record in self._records(shard):
             identity = f"{prefix}:{record.position}"
@@ -137,7 +138,10 @@ class WarcReader(PageReader):
                 continue
             if capture.reason == "damaged":
                 budget.spend(_damaged(shard.path, record, capture.detail))
-            yield self._reject(identity, capture.reason, capture.detail or capture.url), _shown(record)
+            yield self._reject(identity, capture.reason, capture.detail or capture.url), record
+
+    def _original(self, record: str | RawRecord) -> str:
+        return record if isinstance(record, str) else record.data.decode("utf-8", "backslashreplace")
 
 
 def _range(path: str, index: int, start: int, end: int, framing: str) -> Shard:
@@ -151,7 +155,3 @@ def _packed(path: str, index: int, start: int, end: int, weight: int, records: l
 def _damaged(path: str, record: RawRecord, detail: str) -> InputError:
     fix = f"{DOWNLOAD_AGAIN}; or allow more damaged records with the reader's option `max_bad = 0.1`"
     return InputError(f"a record is damaged: {detail}", where=f"{path}, byte {record.position}", fix=fix)
-
-
-def _shown(record: RawRecord) -> str:
-    return record.data.decode("utf-8", "backslashreplace")

@@ -46,6 +46,13 @@ class Window:
         del self._data[:size]
         self.start += size
 
+    def advance(self, size: int) -> bool:
+        """Advance by `size` bytes, whether or not they were looked at; return whether the stream has that many."""
+        while size > 0 and (held := self._fill(1)):
+            self.skip(step := min(size, held))
+            size -= step
+        return size == 0
+
     def skip_to(self, pattern: re.Pattern[bytes]) -> bool:
         """Advance to the next match of at most 64 bytes, at the present position or after it.
 

@@ -105,6 +105,26 @@ def test_answers_one_a_line(tmp_path: Path) -> None:
     assert len(read(data, tmp_path)) == 8
 
 
+@pytest.mark.parametrize("bad", ["{", "x", '{"speechRecord": 3}', '{"message": "x"}'])
+def test_a_bad_line_costs_itself(bad: str, tmp_path: Path) -> None:
+    data = "\n".join([bad, json.dumps(MEETINGS), bad, json.dumps(BY_SPEECH)]).encode()
+    items = read(data, tmp_path, max_bad=1.0)
+    assert [item.id for item in items if isinstance(item, Reject) and item.reason == "malformed_json"] == [
+        "s:x.json:0",
+        "s:x.json:2",
+    ]
+    assert len(items) == 10
+    with pytest.raises(InputError, match="line 1: "):
+        read(data, tmp_path)
+
+
+def test_a_meeting_without_an_id_has_its_address(tmp_path: Path) -> None:
+    meeting = {key: value for key, value in MEETINGS["meetingRecord"][0].items() if key != "issueID"}  # type: ignore[index]
+    [doc] = read(json.dumps({"meetingRecord": [meeting]}).encode(), tmp_path, documents="meeting")
+    assert isinstance(doc, Document)
+    assert (doc.id, doc.url) == ("s:x.json:0", MEETING_URL)
+
+
 def test_headers_and_rules_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(MEETINGS))
@@ -122,6 +142,9 @@ def test_a_list_of_meetings_has_no_text(tmp_path: Path) -> None:
 HOSTILE = {
     "cut off": json.dumps(MEETINGS).encode()[:-30],
     "another form": b"[1, 2]",
+    "no records": b"{}",
+    "an error of the interface": '{"message": "検索条件の入力に誤りがあります。"}'.encode(),
+    "cut off, on lines": json.dumps(MEETINGS, indent=2).encode()[:-30],
     "other types": b'{"speechRecord": [{"speech": 3}]}',
     "invalid UTF-8": b'{"speechRecord": [{"speech": "\xff"}]}',
     "nested": b'{"speechRecord": ' + b"[" * 200_000,

@@ -150,7 +150,36 @@ def test_an_answer_of_the_interface(tmp_path: Path) -> None:
     first, second = read(answer.encode(), tmp_path)
     assert isinstance(first, Document) and isinstance(second, Document)
     assert first.text == second.text == TEXT
-    assert (first.id, second.id) == ("s:x.xml", "s:x.xml#2")
+    assert (first.id, second.id) == ("s:x.xml", "s:x.xml:2")
+
+
+def test_ids_are_unique_and_skipped_members_are_counted(tmp_path: Path) -> None:
+    law = SAMPLE.partition("?>\n")[2]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.mkdir("b")
+        archive.writestr("a.xml", f"<x>{law}{law}</x>")
+        archive.writestr("picture.jpg", "x")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            archive.writestr("a.xml", law)
+    (tmp_path / "x.zip").write_bytes(buffer.getvalue())
+    reader = LawReader()
+    items = [item for shard in reader.shards(str(tmp_path / "x.zip")) for item in reader.read(shard, "s")]
+    assert [item.id for item in items] == ["s:x.zip:a.xml", "s:x.zip:a.xml:2", "s:x.zip:a.xml#2"]
+    assert reader.tally["members.skipped"] == 1
+
+
+def test_only_white_space_of_xml_is_indentation() -> None:
+    sentence = "<Sentence>峠の\n \t 茶屋\n\n  を\n　営む　\r\n者</Sentence>"
+    [law] = parse_laws(f"<Law><LawBody>{sentence}</LawBody></Law>".encode(), Tally())
+    assert law.lines == ["峠の茶屋を　営む　者"]
+
+
+def test_much_white_space_takes_linear_time() -> None:
+    space = (" " * 8_000 + "あ\n") * 500
+    started = time.process_time()
+    assert [law.lines for law in parse_laws(f"<Law><LawBody>{space}</LawBody></Law>".encode(), Tally())]
+    assert time.process_time() - started < 5
 
 
 BOMB = '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><Law><LawBody>&b;</LawBody></Law>'

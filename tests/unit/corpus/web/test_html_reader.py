@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 import time
 from pathlib import Path
@@ -10,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from jprep.corpus.document import Document, Reject
+from jprep.corpus.readers.web import child
 from jprep.corpus.readers.web.charset import codecs_of, decode_page
 from jprep.corpus.readers.web.child import PageExtractor
 from jprep.corpus.readers.web.html_reader import HtmlReader
-from jprep.corpus.readers.web.page import extract_page, join_lines
+from jprep.corpus.readers.web.page import Page, extract_page, join_lines
 from jprep.corpus.readers.web.page_reader import PageReader
 from jprep.corpus.readers.web.warc_reader import WarcReader
 from jprep.errors import InputError, MachineError
 from jprep.testing.conformance.reader import ReaderSuite
-from tests.fakes.web_archives import MAIN, SENTENCES, page
+from tests.fakes.web_archives import MAIN, SENTENCES, page, response
 
 BOTH = ["resiliparse", "trafilatura"]
 
@@ -86,6 +88,12 @@ def test_line_breaks_are_joined_between_japanese_characters_only() -> None:
     html = "<p>山\n 道と\r\n\tパン。\n「a\nb」 c\n漢 字</p><pre>山\n道</pre>川\n岸<xmp>あ\nい</xmp>え\nお"
     joined = "<p>山道とパン。「a\nb」 c\n漢 字</p><pre>山\n道</pre>川岸<xmp>あ\nい</xmp>えお"
     assert join_lines(html) == (joined, 5)
+
+
+@pytest.mark.parametrize("space", ["\u3000", "\u00a0", "\u2003"])
+def test_spaces_that_are_characters_of_the_text_are_kept(space: str) -> None:
+    html = f"<p>終わり。\n{space}次の段落は{space}\n続く。</p>"
+    assert space + "次の段落は" + space in join_lines(html)[0]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +187,59 @@ def test_a_page_that_takes_too_long_ends_its_process_only() -> None:
     assert extractor.extract(f"<div {attributes}>").fault == "not_extracted"
     assert extractor.extract(page()).text == MAIN
     extractor.close()
+
+
+@pytest.mark.parametrize("step", [HtmlReader, WarcReader])
+def test_an_empty_page_is_an_empty_document(step: type[PageReader], tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"" if step is HtmlReader else response("") + response())
+    reader = step()
+    items = [item for shard in reader.shards(str(path)) for item in reader.read(shard, "s")]
+    reader.close()
+    assert isinstance(items[0], Reject)
+    assert [item.reason for item in items if isinstance(item, Reject)] == ["empty"]
+
+
+def test_modules_in_the_current_directory_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "resiliparse.py").write_text("raise SystemExit")
+    (tmp_path / "struct.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path)
+    extractor = PageExtractor("resiliparse")
+    assert extractor.extract(page()).text == MAIN
+    extractor.close()
+
+
+def test_a_message_that_is_cut_is_none() -> None:
+    stream = io.BytesIO()
+    child._send(stream, b"answer")
+    assert child._receive(io.BytesIO(stream.getvalue())) == b"answer"
+    assert child._receive(io.BytesIO(stream.getvalue()[:-1])) == b""
+
+
+def test_a_child_without_memory_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a page is rejected must not depend on the pages before it."""
+
+    def fail(html: str, extractor: str) -> Page:
+        raise error
+
+    monkeypatch.setattr(child, "extract_page", fail)
+    error: type[Exception] = RecursionError
+    assert child._extracted("<p>", "resiliparse").fault == "not_extracted"
+    error = MemoryError
+    with pytest.raises(MemoryError):
+        child._extracted("<p>", "resiliparse")
+
+
+def test_sources_share_a_process_that_starts_again_when_one_of_them_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(page())
+    first, second = HtmlReader(), WarcReader()
+    assert first._extractor is second._extractor
+    second.close()
+    (doc,) = [item for shard in first.shards(str(path)) for item in first.read(shard, "s")]
+    assert isinstance(doc, Document)
+    second.close()
+    assert read(path) == [doc]
 
 
 def test_a_process_that_something_else_ended_is_replaced() -> None:

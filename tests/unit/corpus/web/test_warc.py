@@ -184,6 +184,26 @@ def test_text_pages_and_resources(tmp_path: Path) -> None:
     assert outcome(text + stored, tmp_path / "a.warc") == ["日本語の\n文章。", MAIN]
 
 
+def test_text_declares_no_encoding_in_itself(tmp_path: Path) -> None:
+    prose = "頁に<meta charset=euc-jp>と書くと、"
+    wet = record(("\n".join(["短い文。", prose])).encode(), "conversion", content_type="text/plain")
+    text = record(http(prose.encode("cp932"), "Content-Type: text/plain\r\n"))
+    (tmp_path / "a.warc").write_bytes(wet + text)
+    first, second = read(tmp_path / "a.warc")
+    assert isinstance(first, Document) and isinstance(second, Document)
+    assert (first.meta["charset"], first.text) == ("utf-8", f"短い文。\n{prose}")
+    assert (second.meta["charset"], second.text) == ("cp932", prose)
+
+
+def test_rejects_are_shown_with_their_record(tmp_path: Path) -> None:
+    gone = record(http(b"gone \xff", status="404 Not Found"))
+    (tmp_path / "a.warc").write_bytes(gone)
+    reader = WarcReader()
+    (shard,) = reader.shards(str(tmp_path / "a.warc"))
+    ((_, original),) = reader.read_with_originals(shard, "s")
+    assert original == gone.decode("utf-8", "backslashreplace").rstrip("\r\n")
+
+
 def test_trafilatura(tmp_path: Path) -> None:
     assert outcome(response(), tmp_path / "a.warc", extractor="trafilatura") == [MAIN]
     reader = WarcReader(WarcReader.Config(extractor="trafilatura"))
