@@ -6,6 +6,7 @@ import gzip
 import json
 import pydoc
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,61 @@ def test_items_of_long_documents_are_found_in_every_place() -> None:
     assert [text[slice(*each.spans[0])] for each in findings] == items
 
 
+@pytest.mark.parametrize("length", [120, 1000, 6000])
+@pytest.mark.parametrize("held", [slice(0, 0.7), slice(0.3, 1), slice(0, 1)])
+def test_only_the_characters_of_an_item_are_in_its_place(length: int, held: slice) -> None:
+    rng = random.Random(length)
+    item, before = sentence(rng, length), sentence(rng, 300)
+    own = item[int(held.start * length) : int(held.stop * length)]
+    [found] = ItemSearch([[item]]).find([before + own + sentence(rng, 300)])
+    assert found.spans == ((300, 300 + len(own)),)
+
+
+def test_deleted_characters_do_not_move_the_place_of_an_item() -> None:
+    rng = random.Random(7)
+    for length in (100, 2000):
+        item, before = sentence(rng, length), sentence(rng, 400)
+        own = item[: length // 2] + item[length // 2 + length // 12 :]
+        [found] = ItemSearch([[item]]).find([before + own + sentence(rng, 300)])
+        assert found.spans == ((400, 400 + len(own)),)
+
+
+def test_edits_at_the_ends_belong_to_the_place_of_an_item() -> None:
+    rng = random.Random(8)
+    item = sentence(rng, 400)
+    own = item[:6] + "は" + item[7:-7] + "は" + item[-6:]
+    [found] = ItemSearch([[item]]).find([sentence(rng, 50) + own + sentence(rng, 50)])
+    assert found.spans == ((50, 450),)
+
+
+def test_a_document_is_folded_once_for_all_its_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    folded = list[str]()
+    monkeypatch.setattr(
+        "jprep.corpus.decontamination.search.folded_places",
+        lambda text: folded.append(text) or folded_places(text),
+    )
+    rng = random.Random(10)
+    items = [sentence(rng, 40) for _ in range(50)]
+    texts = ["。".join(items[:30]), "。".join(items[20:])]
+    findings = ItemSearch([[item] for item in items]).find(texts)
+    assert [texts[each.document][slice(*each.spans[0])] for each in findings] == items[:30] + items[20:]
+    assert folded == texts
+
+
+@pytest.mark.parametrize("run", ["あ", "ハハヒ", "wara"])
+def test_runs_take_little_memory_and_are_found(run: str) -> None:
+    rng = random.Random(11)
+    items = [sentence(rng, 15) + (run * 20)[:20] + sentence(rng, 15) for _ in range(4)]
+    items += [sentence(rng, 15) + (run * 8)[:8] + sentence(rng, 15) for _ in range(10)]
+    search = ItemSearch([[item] for item in items])
+    tracemalloc.start()
+    findings = search.find([run * (100_000 // len(run)), items[3], items[1] + run * 4, items[7]])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [(each.document, each.item) for each in findings if each.document] == [(1, 3), (2, 1), (3, 7)]
+    assert peak < 50 << 20
+
+
 def test_hostile_items_and_documents() -> None:
     strange = ["", " ", "\x00" * 50, "\ud800" * 50, "。" * 50, "𠮷" * 30, "あ" * 30]
     texts = ["", "\x00", "\ud800あ", "あ" * 5, "𠮷" * 30, "い\x00" * 20]
@@ -160,6 +216,22 @@ def test_sentences_are_cut_where_places_are() -> None:
     cut_sentences(doc, [(start, start + 6)], "x", tally)
     assert (doc.text, doc.words) == ("一つ目。\n四つ目。五つ目。", f"一つ目。\n四つ目。{SENTENCE}五つ目。")
     assert tally == {"x.sentences_cut": 2, "x.characters_cut": 8}
+
+
+@given(
+    st.lists(st.text("あい", max_size=4), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=6),
+)
+def test_each_sentence_that_overlaps_with_a_place_is_cut(sentences: list[str], places: list[tuple[int, int]]) -> None:
+    words, spans = SENTENCE.join(sentences), [(start, start + size) for start, size in places]
+    inside = {place for span in spans for place in range(*span)}
+    starts = [sum(map(len, sentences[:number])) for number in range(len(sentences))]
+    kept = [
+        each for start, each in zip(starts, sentences, strict=True) if not inside & {*range(start, start + len(each))}
+    ]
+    doc = Document("a", "s", "", "", words.translate(UNMARK), words)
+    cut_sentences(doc, spans, "x", Tally())
+    assert doc.text == "".join(kept)
 
 
 def recipe(folder: Path, texts: list[str], sets: list[dict[str, Any]], **corpus: Any) -> Any:
