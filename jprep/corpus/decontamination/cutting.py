@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
 
 
-def cut_sentences(doc: Document, spans: Sequence[tuple[int, int]], name: str, tally: Tally) -> None:
-    """Remove sentences in place, and count them in `tally` under `name`.
+def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]], tally: Tally) -> None:
+    """Remove sentences in place, and count them.
 
     Args:
         doc: a document with marked sentences.
-        spans: places in its text: start and end.
-        name: prefix of the counts.
+        spans: places in its text, start and end, by the prefix of the counts. A sentence that overlaps with places of
+            several counts for each.
         tally: where to count.
     """
-    spans = _merged(spans)
+    merged = {name: _merged(own) for name, own in spans.items()}
     kept_paragraphs, start = list[str](), 0
     for paragraph in doc.words.split("\n"):
         kept = list[str]()
         for sentence in paragraph.split(SENTENCE):
             end = start + len(sentence)
-            before = bisect_left(spans, end, key=itemgetter(0))
-            if before and spans[before - 1][1] > start:
+            names = [name for name, own in merged.items() if _overlaps(own, start, end)]
+            for name in names:
                 tally[f"{name}.sentences_cut"] += 1
                 tally[f"{name}.characters_cut"] += len(sentence)
-            else:
+            if not names:
                 kept.append(sentence)
             start = end
         start += 1
@@ -36,6 +36,11 @@ def cut_sentences(doc: Document, spans: Sequence[tuple[int, int]], name: str, ta
             kept_paragraphs.append(SENTENCE.join(kept))
     doc.words = "\n".join(kept_paragraphs)
     doc.text = doc.words.translate(UNMARK)
+
+
+def _overlaps(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    before = bisect_left(spans, end, key=itemgetter(0))
+    return before > 0 and spans[before - 1][1] > start
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -76,7 +76,8 @@ class ItemSearch:
         items: for each item, its parts: the texts that would reveal it.
 
     Attributes:
-        characters: number of characters of each item, without spaces, punctuation and symbols.
+        characters: number of characters of each item, without spaces, punctuation and symbols, and without the parts
+            that are shorter than an n-gram.
         compared: number of those that are looked for; 0 if the item is too short, or consists of phrases that many
             items have.
     """
@@ -94,7 +95,7 @@ class ItemSearch:
         self._lengths = np.array([len(part) for part in self._parts], np.int64)
         self._index = ItemIndex([[part] for part in self._parts], ANCHOR)
         self._by_part = _ItemsByPart(parts_of, len(self._parts))
-        self.characters = self._by_part.sums(self._lengths)
+        self.characters = self._by_part.sums(np.where(self._lengths < ANCHOR, 0, self._lengths))
         self.compared = self._by_part.sums(self._index.compared)
         self.compared[self.compared < LEAST] = 0
         is_short = np.array([all(self._lengths[part] < SHORT for part in each) for each in parts_of], np.bool_)

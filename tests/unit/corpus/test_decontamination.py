@@ -22,11 +22,12 @@ from jprep.corpus.api import Corpus
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.decontamination.cutting import cut_sentences
 from jprep.corpus.decontamination.edit_distance import edits_within, within_edits
-from jprep.corpus.decontamination.findings import FoundItem, read_found_items
+from jprep.corpus.decontamination.findings import FoundItem
 from jprep.corpus.decontamination.folding import fold, folded_places
 from jprep.corpus.decontamination.search import BATCH, ItemSearch
 from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
 from jprep.corpus.reasons import describe_reason
+from jprep.corpus.store import REBUILD
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
 from jprep.report.corpus.funnel import funnel
 from tests.conftest import Run, digests
@@ -95,9 +96,9 @@ def test_all_parts_of_an_item_are_needed_in_any_order() -> None:
 
 def test_what_is_not_looked_for_is_told() -> None:
     frame = "次の文章を読んで答えを選びなさい"
-    search = ItemSearch([["空は青い"], [frame], ["ああああああああああ" * 20]])
-    assert search.compared.tolist() == [0, len(frame), 0]
-    assert search.characters.tolist() == [4, len(frame), 200]
+    search = ItemSearch([["空は青い"], [frame], ["ああああああああああ" * 20], ["空は青いかな", "はいそうだ"]])
+    assert search.compared.tolist() == [0, len(frame), 0, 0]
+    assert search.characters.tolist() == [0, len(frame), 200, 0]
 
 
 def test_phrases_of_a_test_set_do_not_count() -> None:
@@ -213,9 +214,14 @@ def test_sentences_are_cut_where_places_are() -> None:
     doc = Document("a", "s", "", "", words.translate(UNMARK), words)
     tally = Tally()
     start = doc.text.index("二つ")
-    cut_sentences(doc, [(start, start + 6)], "x", tally)
+    cut_sentences(doc, {"x": [(start, start + 6)], "y": [(start + 6, start + 7)]}, tally)
     assert (doc.text, doc.words) == ("一つ目。\n四つ目。五つ目。", f"一つ目。\n四つ目。{SENTENCE}五つ目。")
-    assert tally == {"x.sentences_cut": 2, "x.characters_cut": 8}
+    assert tally == {
+        "x.sentences_cut": 2,
+        "x.characters_cut": 8,
+        "y.sentences_cut": 1,
+        "y.characters_cut": 4,
+    }
 
 
 @given(
@@ -230,7 +236,7 @@ def test_each_sentence_that_overlaps_with_a_place_is_cut(sentences: list[str], p
         each for start, each in zip(starts, sentences, strict=True) if not inside & {*range(start, start + len(each))}
     ]
     doc = Document("a", "s", "", "", words.translate(UNMARK), words)
-    cut_sentences(doc, spans, "x", Tally())
+    cut_sentences(doc, {"x": spans}, Tally())
     assert doc.text == "".join(kept)
 
 
@@ -269,7 +275,7 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found_items(corpus: Corpus) -> list[FoundItem]:
-    return [item for file in corpus.manifest.test_items for item in read_found_items(corpus.folder / file.path, file)]
+    return list(corpus.test_items())
 
 
 @pytest.mark.parametrize("dedup", [False, True])
@@ -311,6 +317,38 @@ def test_each_test_set_has_its_action(tmp_path: Path) -> None:
     corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS, sets), tmp_path / "out")
     assert [doc.id for doc in corpus] == ["s:0", "s:1", "s:2"]
     assert corpus.manifest.rejects == {"decontaminate.one/test_item": 1, "decontaminate.other/test_item": 1}
+
+
+def test_each_test_set_counts_what_is_cut(tmp_path: Path) -> None:
+    one, other = write_set(tmp_path, ROWS[:1], "one.jsonl"), write_set(tmp_path, ROWS[1:2], "other.jsonl")
+    sets = [
+        {"name": "one", "paths": [one], "fields": ["question"], "action": "cut"},
+        {"name": "other", "paths": [other], "fields": ["question"], "action": "cut"},
+    ]
+    corpus = Corpus.build(recipe(tmp_path / "in", [QUESTION + OTHER + BEFORE], sets), tmp_path / "out")
+    assert [doc.text for doc in corpus] == [BEFORE]
+    for name, sentence in (("one", QUESTION), ("other", OTHER)):
+        counts = [corpus.manifest.counts[f"decontaminate.{name}.{what}_cut"] for what in ("documents", "characters")]
+        assert counts == [1, len(sentence)]
+
+
+def test_items_that_are_not_looked_for_have_a_reason(tmp_path: Path) -> None:
+    rows = [{"q": None, "a": ""}, {"q": "空は青いかな", "a": "はいそうだ"}, {"q": QUESTION, "a": ""}]
+    path = Path(write_set(tmp_path, rows))
+    path.write_bytes(path.read_bytes() + b"{broken\n")
+    reader = {"use": "jsonl", "max_bad": 0.5}
+    sets = [{"name": "quiz", "paths": [str(path)], "fields": ["q", "a"], "reader": reader}]
+    corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS[:1], sets), tmp_path / "out")
+    assert [item.not_checked for item in corpus.test_items()] == ["no_text", "too_short", "malformed_json"]
+
+
+def test_all_test_sets_together_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_set(tmp_path, ROWS[:1])
+    sets = [{"name": name, "paths": [path], "fields": ["question"]} for name in ("one", "other")]
+    monkeypatch.setattr("jprep.corpus.decontamination.test_sets._MOST", len(QUESTION))
+    Corpus.build(recipe(tmp_path / "in", DOCUMENTS[:1], sets[:1]), tmp_path / "one")
+    with pytest.raises(InputError, match="test sets have more"):
+        Corpus.build(recipe(tmp_path / "in", DOCUMENTS[:1], sets), tmp_path / "both")
 
 
 def test_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
@@ -401,8 +439,9 @@ def test_damaged_lists_are_noticed(tmp_path: Path) -> None:
     [file] = corpus.manifest.test_items
     (corpus.folder / file.path).write_bytes(b"")
     assert [damage.path for damage in corpus.verify()] == [file.path]
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedError) as error:
         found_items(corpus)
+    assert error.value.fix == REBUILD
 
 
 def test_index_is_a_few_bytes_for_each_character() -> None:
