@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from jprep.corpus.decontamination.findings import read_found_items
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject
 from jprep.corpus.originals import LIMIT, Original, Originals, Unavailable
 from jprep.corpus.reasons import describe_reason
-from jprep.corpus.store import Manifest
+from jprep.corpus.store import REBUILD, Manifest
 from jprep.errors import ConfigError, JprepError
 from jprep.view.changes import MAX_LINE, changed_lines
 from jprep.view.files import CorpusFiles
@@ -95,6 +99,7 @@ class DocumentPage:
             "passage": passage,
             "lines": [list(highlighted(line, terms)) for line in shown.split("\n")],
             "changes": self._changes(way, text, passage),
+            "test_items": self._test_items.get(found["id"], []),
             "paragraphs": paragraphs(words),
             "has_words": WORD in found["words"],
             "tokens": tokens,
@@ -125,6 +130,7 @@ class DocumentPage:
             "terms": terms,
             "passage": passage,
             "changes": self._changes(way, text, passage) if text else [],
+            "test_items": self._test_items.get(found["id"], []),
             "way": way,
             "record": _record(way, parameters),
             "max_line": MAX_LINE,
@@ -153,6 +159,17 @@ class DocumentPage:
             "next": self._beside(kind, part, row + 1, outer),
         }
         return rows[0], place
+
+    @cached_property
+    def _test_items(self) -> dict[str, list[str]]:
+        """Ids of the items of test sets that decontamination found in each document; none if a list is damaged."""
+        items = defaultdict[str, list[str]](list)
+        for file in self._manifest.test_items:
+            with contextlib.suppress(JprepError):
+                for item in read_found_items(self._files.folder / file.path, file, REBUILD):
+                    for document in item.documents:
+                        items[document].append(item.item)
+        return dict(items)
 
     def _beside(self, kind: Kind, part: int, row: int, outer: str) -> str:
         """Return the address of a row, which can be that before the first or behind the last of a file; "" for none."""

@@ -9,7 +9,7 @@ from jprep.corpus.config import DecontaminateConfig
 from jprep.corpus.decontamination.cutting import cut_sentences
 from jprep.corpus.decontamination.findings import FoundItem, ItemCounts, Occurrence
 from jprep.corpus.decontamination.search import BATCH, LEAST, Finding, ItemSearch
-from jprep.corpus.decontamination.test_sets import read_items
+from jprep.corpus.decontamination.test_sets import read_test_sets
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.input_files import InputFile
 
@@ -30,7 +30,7 @@ class Decontaminator:
 
     def __init__(self, sets: Sequence[DecontaminateConfig], files: Sequence[Sequence[InputFile]]) -> None:
         self._sets = sets
-        self._items = [read_items(config, own) for config, own in zip(sets, files, strict=True)]
+        self._items = read_test_sets(sets, files)
         self._starts = [0, *accumulate(map(len, self._items))]
         self._set_of = [number for number, items in enumerate(self._items) for _ in items]
         self._search = ItemSearch([item.parts for items in self._items for item in items])
@@ -77,11 +77,13 @@ class Decontaminator:
         numbers = sorted({self._set_of[each.item] for each in findings})
         if dropping := [number for number in numbers if self._sets[number].action == "drop"]:
             return self._reject(doc, dropping[0], findings)
-        spans = [span for each in findings for span in each.spans]
-        name = f"{STEP}.{self._sets[numbers[0]].name}"
-        cut_sentences(doc, spans, name, tally)
-        tally[f"{name}.documents_cut"] += 1
+        spans = {f"{STEP}.{self._sets[number].name}": self._spans(number, findings) for number in numbers}
+        cut_sentences(doc, spans, tally)
+        tally.update({f"{name}.documents_cut": 1 for name in spans})
         return doc if doc.text else self._reject(doc, numbers[0], findings)
+
+    def _spans(self, number: int, findings: Sequence[Finding]) -> list[tuple[int, int]]:
+        return [span for each in findings if self._set_of[each.item] == number for span in each.spans]
 
     def _reject(self, doc: Document, number: int, findings: Sequence[Finding]) -> Reject:
         own = [each.item - self._starts[number] for each in findings if self._set_of[each.item] == number]
@@ -122,8 +124,8 @@ class Decontaminator:
         return ItemCounts(config.name, config.action, items, len(rows) - len(found), len(found), len(documents))
 
     def _not_checked(self, number: int, item: int) -> str:
-        if not self._items[number][item].has_text:
-            return "no_text"
+        if reason := self._items[number][item].reject:
+            return reason
         row = self._starts[number] + item
         if self._search.compared[row]:
             return ""

@@ -38,7 +38,8 @@ class FoundItem(msgspec.Struct, frozen=True, omit_defaults=True):
         item: id of the item.
         documents: ids of the documents with the item, in the order of the corpus's inputs.
         shares: the share of the item's compared characters that are in each document.
-        not_checked: why the item was not looked for: `no_text`, `too_short` or `common_phrases`; "" if it was.
+        not_checked: why the item was not looked for: `too_short`, `common_phrases`, or the reader's reason, such as
+            `no_text`; "" if it was.
     """
 
     item: str
@@ -87,13 +88,18 @@ def write_found_items(root: Path, name: str, items: Sequence[FoundItem]) -> list
     return [_write(root, f"{TEST_ITEMS}/{name}.jsonl", items)] if items else []
 
 
-def read_found_items(path: Path, file: Output) -> list[FoundItem]:
+def read_found_items(path: Path, file: Output, fix: str) -> list[FoundItem]:
     """Return the list of a test set.
+
+    Args:
+        path: the file.
+        file: its entry in the manifest.
+        fix: the fix that an error suggests.
 
     Raises:
         DamagedError: the file is missing or damaged.
     """
-    return [msgspec.json.decode(line, type=FoundItem) for line in read_verified(path, file.sha256).splitlines()]
+    return [msgspec.json.decode(line, type=FoundItem) for line in read_verified(path, file.sha256, fix).splitlines()]
 
 
 def _write(root: Path, path: str, rows: Sequence[msgspec.Struct]) -> Output:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from jprep.random.counter_bits import GOLDEN, UInt64Array
 
 Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
 
 GRAM = 12
 """Characters of an n-gram of a long text."""

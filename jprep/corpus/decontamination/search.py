@@ -10,7 +10,7 @@ import numpy as np
 from jprep.corpus.decontamination.edit_distance import within_edits
 from jprep.corpus.decontamination.folding import BREAK, SEPARATOR, fold, folded_places
 from jprep.corpus.decontamination.item_index import SHORT, ItemIndex, covered
-from jprep.corpus.decontamination.ngrams import ANCHOR, Integers
+from jprep.corpus.decontamination.ngrams import ANCHOR, Booleans, Integers
 from jprep.random.counter_bits import UInt64Array
 
 SHARE = 0.6
@@ -25,6 +25,7 @@ _OVERLAP = 1 << 15
 _SHIFT = 4  # characters that edits may insert between two n-grams of a part, besides an eighth of its length
 _ALIGNED = 128  # characters of a part whose edits are counted; longer parts have n-grams between any few edits
 _CANDIDATE = 0.3  # share of a part that n-grams must cover for its edits to be counted
+_EDGE = 2 * ANCHOR  # characters at either end of a part that a few edits can hide from its n-grams
 
 
 class Finding(NamedTuple):
@@ -58,7 +59,7 @@ class _Regions(NamedTuple):
         pieces: index of the piece.
         parts: index of the part.
         found: characters of the part that are found.
-        starts, ends: where the part is in the piece's folded text.
+        starts, ends: where the part can be in the piece's folded text.
     """
 
     pieces: Integers
@@ -75,7 +76,8 @@ class ItemSearch:
         items: for each item, its parts: the texts that would reveal it.
 
     Attributes:
-        characters: number of characters of each item, without spaces, punctuation and symbols.
+        characters: number of characters of each item, without spaces, punctuation and symbols, and without the parts
+            that are shorter than an n-gram.
         compared: number of those that are looked for; 0 if the item is too short, or consists of phrases that many
             items have.
     """
@@ -93,7 +95,7 @@ class ItemSearch:
         self._lengths = np.array([len(part) for part in self._parts], np.int64)
         self._index = ItemIndex([[part] for part in self._parts], ANCHOR)
         self._by_part = _ItemsByPart(parts_of, len(self._parts))
-        self.characters = self._by_part.sums(self._lengths)
+        self.characters = self._by_part.sums(np.where(self._lengths < ANCHOR, 0, self._lengths))
         self.compared = self._by_part.sums(self._index.compared)
         self.compared[self.compared < LEAST] = 0
         is_short = np.array([all(self._lengths[part] < SHORT for part in each) for each in parts_of], np.bool_)
@@ -117,30 +119,36 @@ class ItemSearch:
         regions = self._regions(characters, begins)
         if not len(regions.pieces):
             return
+        in_text = dict[int, Integers]()
         numbers, items, found = self._by_part.summed(*_best(regions))
         enough = (found >= self._needed[items]) & (self.compared[items] > 0)
         for number, item, count in zip(
             numbers[enough].tolist(), items[enough].tolist(), found[enough].tolist(), strict=True
         ):
-            spans = tuple(_in_text(pieces[number], self._spans(regions, number, item)))
+            if number not in in_text:
+                in_text[number] = folded_places(pieces[number].text.replace(BREAK, " ")) + pieces[number].start
+            spans = tuple(_spans_in_text(in_text[number], self._spans(regions, number, item)))
             yield Finding(pieces[number].document, item, count / int(self.compared[item]), spans)
 
     def _spans(self, regions: _Regions, piece: int, item: int) -> list[tuple[int, int]]:
         """Return where the parts of an item are, as far as `SHARE` of the part are there."""
         first, end = np.searchsorted(regions.pieces, [piece, piece + 1])
-        rows = first + np.flatnonzero(np.isin(regions.parts[first:end], self._by_part.parts_of[item]))
+        parts = np.array(sorted(self._by_part.parts_of[item]))
+        lows, highs = (first + np.searchsorted(regions.parts[first:end], parts, side) for side in ("left", "right"))
+        rows = np.concatenate([np.arange(low, high) for low, high in zip(lows, highs, strict=True)])
         rows = rows[regions.found[rows] >= SHARE * self._index.compared[regions.parts[rows]]]
         return list(zip(regions.starts[rows].tolist(), regions.ends[rows].tolist(), strict=True))
 
     def _regions(self, characters: UInt64Array, begins: Integers) -> _Regions:
         """Return where n-grams of a part have nearly the same distances as in the part."""
-        places, hashes = self._index.find(characters)
+        places, hashes = _without_repeats(*self._index.find(characters))
         indexes, parts, in_part, lengths = self._index.occurrences(hashes)
         places = places[indexes]
         pieces = np.searchsorted(begins, places, "right") - 1
         offsets = places - begins[pieces] - in_part
         order = np.lexsort((offsets, parts, pieces))
         pieces, parts, in_part, lengths, offsets = (each[order] for each in (pieces, parts, in_part, lengths, offsets))
+        places = offsets + in_part
         if not len(order):
             return _Regions(pieces, parts, lengths, offsets, offsets)
         new = np.ones(len(order), np.bool_)
@@ -151,12 +159,36 @@ class ItemSearch:
         found = covered(numbers[order], in_part[order], lengths[order])[1]
         pieces, parts = pieces[first], parts[first]
         starts, ends = offsets[first], np.maximum.reduceat(offsets, first) + self._lengths[parts]
-        return self._with_edits(_Regions(pieces, parts, found, np.maximum(0, starts), ends), characters, begins)
+        regions = _Regions(pieces, parts, found, np.maximum(0, starts), ends)
+        regions, is_whole = self._with_edits(regions, characters, begins)
+        return self._trimmed(regions, is_whole, places, in_part, first)
 
-    def _with_edits(self, regions: _Regions, characters: UInt64Array, begins: Integers) -> _Regions:
-        """Count a part as found in whole where few edits turn the region into it; a short part only there."""
+    def _trimmed(
+        self, regions: _Regions, is_whole: Booleans, places: Integers, in_part: Integers, first: Integers
+    ) -> _Regions:
+        """Limit each region to the characters of the part that are there.
+
+        Args:
+            regions: to be limited.
+            is_whole: whether a region has the whole part, with edits.
+            places: of the n-grams in their piece, sorted by region.
+            in_part: places of the n-grams in their part.
+            first: index of the first n-gram of each region.
+        """
+        before = np.minimum.reduceat(in_part, first)
+        after = self._lengths[regions.parts] - ANCHOR - np.maximum.reduceat(in_part, first)
+        starts = np.minimum.reduceat(places, first) - np.where(is_whole | (before <= _EDGE), before, 0)
+        ends = np.maximum.reduceat(places, first) + ANCHOR + np.where(is_whole | (after <= _EDGE), after, 0)
+        return regions._replace(starts=np.maximum(0, starts), ends=ends)
+
+    def _with_edits(self, regions: _Regions, characters: UInt64Array, begins: Integers) -> tuple[_Regions, Booleans]:
+        """Count a part as found in whole where few edits turn the region into it; a short part only there.
+
+        Returns:
+            The regions, and for each whether edits were counted and are few.
+        """
         compared, lengths = self._index.compared[regions.parts], self._lengths[regions.parts]
-        found = regions.found.copy()
+        found, is_whole = regions.found.copy(), np.zeros(len(lengths), np.bool_)
         ends = np.append(begins[1:] - 1, len(characters))
         for row in np.flatnonzero((lengths <= _ALIGNED) & (found >= _CANDIDATE * compared)).tolist():
             part, begin = self._parts[regions.parts[row]], int(begins[regions.pieces[row]])
@@ -164,10 +196,10 @@ class ItemSearch:
             start, end = begin + int(regions.starts[row]) - most, begin + int(regions.ends[row]) + most
             region = characters[max(begin, start) : min(end, int(ends[regions.pieces[row]]))]
             if within_edits(part.tolist(), region.tolist(), most):
-                found[row] = compared[row]
+                found[row], is_whole[row] = compared[row], True
             elif len(part) < SHORT:
                 found[row] = 0
-        return regions._replace(found=np.where((lengths < SHORT) & (found < compared), 0, found))
+        return regions._replace(found=np.where((lengths < SHORT) & (found < compared), 0, found)), is_whole
 
 
 class _ItemsByPart:
@@ -213,9 +245,26 @@ def _best(regions: _Regions) -> tuple[Integers, Integers, Integers]:
     return regions.pieces[first], regions.parts[first], np.maximum.reduceat(regions.found, first)
 
 
-def _in_text(piece: _Piece, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the places in a document's text of places in a piece's folded text."""
-    places = folded_places(piece.text.replace(BREAK, " ")) + piece.start
+def _without_repeats(places: Integers, hashes: UInt64Array) -> tuple[Integers, UInt64Array]:
+    """Return n-grams without the inner ones where one overlaps with itself, as in a run of one character.
+
+    A run has each n-gram of it at every place, and each of them is in many places of many items.
+    """
+    order = np.lexsort((places, hashes))
+    places, hashes = places[order], hashes[order]
+    overlaps = (np.diff(places) < ANCHOR) & (hashes[1:] == hashes[:-1])
+    kept = np.ones(len(places), np.bool_)
+    kept[1:-1] = ~(overlaps[:-1] & overlaps[1:])
+    return places[kept], hashes[kept]
+
+
+def _spans_in_text(places: Integers, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places in a document's text of places in a piece's folded text.
+
+    Args:
+        places: place in the document's text of each folded character of the piece.
+        spans: starts and ends in the folded text.
+    """
     for start, end in spans:
         yield int(places[start]), int(places[min(end, len(places)) - 1]) + 1
 

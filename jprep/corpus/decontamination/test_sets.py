@@ -28,12 +28,12 @@ class Item(NamedTuple):
     Attributes:
         id: the test set, and the item's identifier or its file and position.
         parts: the texts that are looked for.
-        has_text: whether its first field has text; if not, the item is not looked for.
+        reject: why the reader rejected it, e.g. `no_text`; "" if the item is looked for.
     """
 
     id: str
     parts: tuple[str, ...]
-    has_text: bool = True
+    reject: str = ""
 
 
 def describe_test_sets(
@@ -54,24 +54,30 @@ def describe_test_sets(
     return {"decontaminate": {"version": VERSION, "test_sets": described}}
 
 
-def read_items(config: DecontaminateConfig, files: Sequence[InputFile]) -> list[Item]:
-    """Read the items of a test set.
+def read_test_sets(sets: Sequence[DecontaminateConfig], files: Sequence[Sequence[InputFile]]) -> list[list[Item]]:
+    """Read the items of each test set.
 
     Raises:
         ConfigError: a field does not exist.
-        InputError: a file is malformed, or larger than what is searched for.
+        InputError: a file is malformed, or the test sets are larger than what is searched for.
     """
-    names = short_names([file.path for file in files])
-    items, size = list[Item](), 0
-    for file in files:
-        for item in _items(config, file, names[file.path]):
-            items.append(item)
-            size += sum(map(len, item.parts))
-            if size > _MOST:
-                fix = "name fewer fields, or build from fewer test sets"
-                raise InputError(f"a test set has more than {_MOST:,} characters", where=file.path, fix=fix)
-        refuse_changed(file)
-    return items
+    found, size = list[list[Item]](), 0
+    for config, own in zip(sets, files, strict=True):
+        found.append([])
+        names = short_names([file.path for file in own])
+        for file in own:
+            for item in _items(config, file, names[file.path]):
+                found[-1].append(item)
+                size += sum(map(len, item.parts))
+                _refuse_large(size, file)
+            refuse_changed(file)
+    return found
+
+
+def _refuse_large(size: int, file: InputFile) -> None:
+    if size > _MOST:
+        fix = "name fewer fields, or build from fewer test sets"
+        raise InputError(f"the test sets have more than {_MOST:,} characters", where=file.path, fix=fix)
 
 
 def _items(config: DecontaminateConfig, file: InputFile, name: str) -> Iterator[Item]:
@@ -83,7 +89,7 @@ def _items(config: DecontaminateConfig, file: InputFile, name: str) -> Iterator[
                 if isinstance(item, Document):
                     yield Item(item.id, tuple(_parts([item.text, *item.meta.values()])))
                 else:
-                    yield Item(item.id, (), has_text=False)
+                    yield Item(item.id, (), item.reason)
     finally:
         reader.close()
 

@@ -1,166 +1,31 @@
-"""Items of test sets that stand in documents are found, also when they are lightly edited; others are not."""
+"""Documents with items of test sets are dropped or cut by a build, and listed."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import pydoc
-import random
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from jprep.corpus.api import Corpus
 from jprep.corpus.config import decode_recipe
-from jprep.corpus.decontamination.cutting import cut_sentences
-from jprep.corpus.decontamination.edit_distance import edits_within, within_edits
-from jprep.corpus.decontamination.findings import FoundItem, read_found_items
-from jprep.corpus.decontamination.folding import fold, folded_places
-from jprep.corpus.decontamination.search import BATCH, ItemSearch
-from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
+from jprep.corpus.decontamination.findings import FoundItem
 from jprep.corpus.originals import Originals, Reason, Unavailable
 from jprep.corpus.reasons import describe_reason
+from jprep.corpus.store import REBUILD
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
 from jprep.report.corpus.funnel import funnel
 from tests.conftest import Run, digests
 
-KANJI = [chr(code) for code in range(0x4E00, 0x4E00 + 3000)]
-KANA = [chr(code) for code in range(0x3042, 0x3093)]
 QUESTION = "湖の水面が夕方に赤く見えるのは、どのような理由からですか。"
 OTHER = "駅前の古い時計台を建てた大工の名前を一つ選びなさい。"
 BEFORE, AFTER = "朝から雨が降っていた。", "傘を忘れた人が多かった。"
-
-
-def sentence(rng: random.Random, length: int) -> str:
-    return "".join(rng.choice(KANA if rng.random() < 0.6 else KANJI) for _ in range(length))
-
-
-def edited(rng: random.Random, text: str, edits: int) -> str:
-    characters = list(text)
-    for place in rng.sample(range(len(characters)), edits):
-        characters[place] = rng.choice(["", "の", characters[place] + "は"])
-    return "".join(characters)
-
-
-def found(items: list[Any], texts: list[str]) -> set[tuple[int, int]]:
-    search = ItemSearch([[item] if isinstance(item, str) else item for item in items])
-    return {(each.document, each.item) for each in search.find(texts)}
-
-
-@pytest.mark.parametrize("length", [10, 11, 12, 19, 20, 21, 60, 127, 129, 3000])
-def test_planted_items_are_all_found_and_no_others(length: int) -> None:
-    rng = random.Random(length)
-    items = [sentence(rng, length) for _ in range(60)]
-    texts = [sentence(rng, 300) + item + sentence(rng, 200) for item in items[:30]]
-    assert found(items, texts) == {(number, number) for number in range(30)}
-
-
-@pytest.mark.parametrize(("shortest", "edits", "least"), [(15, 1, 0.95), (20, 2, 0.9), (30, 3, 0.98), (80, 5, 1.0)])
-def test_lightly_edited_items_are_found(shortest: int, edits: int, least: float) -> None:
-    rng = random.Random(edits)
-    items = [sentence(rng, rng.randrange(shortest, 2 * shortest)) for _ in range(400)]
-    texts = [sentence(rng, 50) + edited(rng, item, edits) + sentence(rng, 50) for item in items]
-    assert sum(document == item for document, item in found(items, texts)) >= least * 400
-
-
-def test_width_case_spaces_and_punctuation_do_not_hide_an_item() -> None:
-    item = "第３回ＡＢＣ大会は、２０２４年に「ガラス」の町で開かれました。"
-    other = "第 3 回 abc 大会は２０２４ 年 に ｶﾞﾗｽ の 町 で、開かれました!"
-    assert found([item], [f"前の文。{other}次の文。"])
-    assert found(["株式会社ホシノが㍻の時代に作った三㎞の道です。"], ["株式会社ホシノが平成の時代に作った三kmの道です"])
-
-
-def test_an_item_must_stand_in_one_place_of_a_document() -> None:
-    rng = random.Random(3)
-    item = sentence(rng, 96)
-    scattered = "".join(item[start : start + 16] + sentence(rng, 100) for start in range(0, 96, 16))
-    assert not found([item], [scattered])
-
-
-def test_all_parts_of_an_item_are_needed_in_any_order() -> None:
-    rng = random.Random(4)
-    one, other = sentence(rng, 30), sentence(rng, 30)
-    items = [[one, other], [one, sentence(rng, 30)], [one, "はい"]]
-    assert found(items, [other + sentence(rng, 100) + one]) == {(0, 0), (0, 2)}
-    short = [["犬が公園で走っています", "動物が外で遊んでいます"], ["犬が公園で走っています", "猫が家の中で寝ています"]]
-    assert found(short, ["動物が外で遊んでいます。犬が公園で走っています。"]) == {(0, 0)}
-
-
-def test_what_is_not_looked_for_is_told() -> None:
-    frame = "次の文章を読んで答えを選びなさい"
-    search = ItemSearch([["空は青い"], [frame], ["ああああああああああ" * 20]])
-    assert search.compared.tolist() == [0, len(frame), 0]
-    assert search.characters.tolist() == [4, len(frame), 200]
-
-
-def test_phrases_of_a_test_set_do_not_count() -> None:
-    rng = random.Random(5)
-    frame = "次の文章を読んで質問に対する答えを一つだけ選びなさい"
-    assert not found([frame + sentence(rng, 20) for _ in range(200)], [frame + "。" + sentence(rng, 500)])
-
-
-def test_items_of_long_documents_are_found_in_every_place() -> None:
-    rng = random.Random(6)
-    items = [sentence(rng, 300) for _ in range(8)]
-    text = "".join(sentence(rng, BATCH // 5) + item for item in items)
-    search = ItemSearch([[item] for item in items])
-    findings = search.find(["", text, ""])
-    assert [(each.document, each.item) for each in findings] == [(1, number) for number in range(8)]
-    assert [text[slice(*each.spans[0])] for each in findings] == items
-
-
-def test_hostile_items_and_documents() -> None:
-    strange = ["", " ", "\x00" * 50, "\ud800" * 50, "。" * 50, "𠮷" * 30, "あ" * 30]
-    texts = ["", "\x00", "\ud800あ", "あ" * 5, "𠮷" * 30, "い\x00" * 20]
-    assert found(strange, texts) == {(4, 5)}
-    assert ItemSearch([]).find(texts) == []
-    assert ItemSearch([[]]).find(texts) == []
-
-
-TEXTS = st.text(st.sampled_from("あいうｶﾞ㍻Ａb。 \n\x00㌔𠮷ß"), max_size=40)
-
-
-@settings(max_examples=200, deadline=None)
-@given(TEXTS)
-def test_folded_places_are_those_of_the_characters(text: str) -> None:
-    text = text.replace("\x00", " ")
-    places = folded_places(text).tolist()
-    assert len(places) == len(fold(text))
-    assert places == [place for place, character in enumerate(text) for _ in fold(character)]
-
-
-def distance(pattern: str, text: str) -> int:
-    row = [0] * (len(text) + 1)
-    for number, one in enumerate(pattern, 1):
-        before, row[0] = row[0], number
-        for place, other in enumerate(text, 1):
-            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (one != other))
-    return min(row)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text("あいう", max_size=20), st.text("あいう", max_size=30))
-def test_edits_are_those_of_the_plain_algorithm(pattern: str, text: str) -> None:
-    one, other, edits = list(map(ord, pattern)), list(map(ord, text)), distance(pattern, text)
-    assert edits_within(one, other) == edits
-    assert [within_edits(one, other, most) for most in (edits - 1, edits)] == [False, True]
-
-
-def test_sentences_are_cut_where_places_are() -> None:
-    words = f"一つ目。{SENTENCE}二つ目。\n三つ目。\n四つ目。{SENTENCE}五つ目。"
-    doc = Document("a", "s", "", "", words.translate(UNMARK), words)
-    tally = Tally()
-    start = doc.text.index("二つ")
-    cut_sentences(doc, [(start, start + 6)], "x", tally)
-    assert (doc.text, doc.words) == ("一つ目。\n四つ目。五つ目。", f"一つ目。\n四つ目。{SENTENCE}五つ目。")
-    assert tally == {"x.sentences_cut": 2, "x.characters_cut": 8}
 
 
 def recipe(folder: Path, texts: list[str], sets: list[dict[str, Any]], **corpus: Any) -> Any:
@@ -198,7 +63,7 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found_items(corpus: Corpus) -> list[FoundItem]:
-    return [item for file in corpus.manifest.test_items for item in read_found_items(corpus.folder / file.path, file)]
+    return list(corpus.test_items())
 
 
 @pytest.mark.parametrize("dedup", [False, True])
@@ -254,6 +119,38 @@ def test_each_test_set_has_its_action(tmp_path: Path) -> None:
     corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS, sets), tmp_path / "out")
     assert [doc.id for doc in corpus] == ["s:0", "s:1", "s:2"]
     assert corpus.manifest.rejects == {"decontaminate.one/test_item": 1, "decontaminate.other/test_item": 1}
+
+
+def test_each_test_set_counts_what_is_cut(tmp_path: Path) -> None:
+    one, other = write_set(tmp_path, ROWS[:1], "one.jsonl"), write_set(tmp_path, ROWS[1:2], "other.jsonl")
+    sets = [
+        {"name": "one", "paths": [one], "fields": ["question"], "action": "cut"},
+        {"name": "other", "paths": [other], "fields": ["question"], "action": "cut"},
+    ]
+    corpus = Corpus.build(recipe(tmp_path / "in", [QUESTION + OTHER + BEFORE], sets), tmp_path / "out")
+    assert [doc.text for doc in corpus] == [BEFORE]
+    for name, sentence in (("one", QUESTION), ("other", OTHER)):
+        counts = [corpus.manifest.counts[f"decontaminate.{name}.{what}_cut"] for what in ("documents", "characters")]
+        assert counts == [1, len(sentence)]
+
+
+def test_items_that_are_not_looked_for_have_a_reason(tmp_path: Path) -> None:
+    rows = [{"q": None, "a": ""}, {"q": "空は青いかな", "a": "はいそうだ"}, {"q": QUESTION, "a": ""}]
+    path = Path(write_set(tmp_path, rows))
+    path.write_bytes(path.read_bytes() + b"{broken\n")
+    reader = {"use": "jsonl", "max_bad": 0.5}
+    sets = [{"name": "quiz", "paths": [str(path)], "fields": ["q", "a"], "reader": reader}]
+    corpus = Corpus.build(recipe(tmp_path / "in", DOCUMENTS[:1], sets), tmp_path / "out")
+    assert [item.not_checked for item in corpus.test_items()] == ["no_text", "too_short", "malformed_json"]
+
+
+def test_all_test_sets_together_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_set(tmp_path, ROWS[:1])
+    sets = [{"name": name, "paths": [path], "fields": ["question"]} for name in ("one", "other")]
+    monkeypatch.setattr("jprep.corpus.decontamination.test_sets._MOST", len(QUESTION))
+    Corpus.build(recipe(tmp_path / "in", DOCUMENTS[:1], sets[:1]), tmp_path / "one")
+    with pytest.raises(InputError, match="test sets have more"):
+        Corpus.build(recipe(tmp_path / "in", DOCUMENTS[:1], sets), tmp_path / "both")
 
 
 def test_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
@@ -344,16 +241,9 @@ def test_damaged_lists_are_noticed(tmp_path: Path) -> None:
     [file] = corpus.manifest.test_items
     (corpus.folder / file.path).write_bytes(b"")
     assert [damage.path for damage in corpus.verify()] == [file.path]
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedError) as error:
         found_items(corpus)
-
-
-def test_index_is_a_few_bytes_for_each_character() -> None:
-    rng = random.Random(9)
-    items = [[sentence(rng, 100)] for _ in range(500)]
-    index = ItemSearch(items)._index
-    arrays = [value for value in vars(index).values() if isinstance(value, np.ndarray)]
-    assert sum(array.nbytes for array in arrays) < 60 * 50_000
+    assert error.value.fix == REBUILD
 
 
 def test_stats_and_why_show_items(tmp_path: Path, jprep: Run) -> None:

@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from jprep.corpus.api import Corpus
+from jprep.corpus.config import decode_recipe
 from jprep.errors import MachineError
 from jprep.view.document_page import web_address
 from jprep.view.tokens import TokenizerView
@@ -164,6 +165,26 @@ def test_originals_and_changes_are_shown(corpus: Path, sample: Path, open_client
     assert any("<del>" in page and "<ins>" in page for page in pages)
     reject = client.get("/rejects/0/0").text
     assert "The record as it stands in the input" in reject
+
+
+def test_items_of_test_sets_are_named(tmp_path: Path, open_client: Callable[..., TestClient]) -> None:
+    items = ["湖の水面が夕方に赤く見えるのはなぜですか。", "駅前の時計台を建てた大工の名前は何ですか。"]
+    texts = ["朝から雨が降っていた。", f"朝から雨が降っていた。{items[0]}", items[1]]
+    for name, values in (("test", items), ("in", texts)):
+        (tmp_path / f"{name}.csv").write_text("text\n" + "\n".join(values) + "\n", encoding="utf-8")
+    test_set = {"name": "quiz", "paths": [str(tmp_path / "test.csv")], "fields": ["text"], "action": "cut"}
+    source = {"name": "s", "paths": [str(tmp_path / "in.csv")], "reader": "csv"}
+    raw = {"sources": [source], "decontaminate": [test_set], "segmenter": "none", "dedup": {"documents": False}}
+    built = Corpus.build(decode_recipe({"name": "c", "corpus": raw}), tmp_path / "corpus")
+    client = open_client(built.folder, None, (str(tmp_path),))
+    named = "Decontamination found items of test sets in this text: "
+    assert named not in client.get("/documents/0/0").text
+    page = client.get("/documents/0/1").text
+    assert f"{named}quiz:test.csv" in page and "cannot be shown: decontamination cut sentences" in page
+    assert f"{named}quiz:test.csv" in client.get("/rejects/0/0").text
+    (built.folder / built.manifest.test_items[0].path).write_bytes(b"")
+    damaged = open_client(built.folder).get("/documents/0/1")
+    assert damaged.status_code == 200 and named not in damaged.text
 
 
 def test_missing_inputs_are_one_sentence(corpus: Path, open_client: Callable[..., TestClient]) -> None:
