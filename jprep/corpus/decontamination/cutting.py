@@ -10,8 +10,6 @@ from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
 def cut_sentences(doc: Document, spans: Sequence[tuple[int, int]], name: str, tally: Tally) -> None:
     """Remove sentences in place, and count them in `tally` under `name`.
 
-    The document loses its signals, which were those of the whole text.
-
     Args:
         doc: a document with marked sentences.
         spans: places in its text: start and end.
@@ -32,6 +30,6 @@ def cut_sentences(doc: Document, spans: Sequence[tuple[int, int]], name: str, ta
         start += 1
         if any(kept):
             kept_paragraphs.append(SENTENCE.join(kept))
+    doc.signals = {}  # they were measured on the whole text
     doc.words = "\n".join(kept_paragraphs)
     doc.text = doc.words.translate(UNMARK)
-    doc.signals = {}
