@@ -12,8 +12,6 @@ from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
 def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]], tally: Tally) -> None:
     """Remove sentences in place, and count them.
 
-    The document loses its signals, which were those of the whole text.
-
     Args:
         doc: a document with marked sentences.
         spans: places in its text, start and end, by the prefix of the counts. A sentence that overlaps with places of
@@ -36,9 +34,9 @@ def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]],
         start += 1
         if any(kept):
             kept_paragraphs.append(SENTENCE.join(kept))
+    doc.signals = {}  # they were measured on the whole text
     doc.words = "\n".join(kept_paragraphs)
     doc.text = doc.words.translate(UNMARK)
-    doc.signals = {}
 
 
 def _overlaps(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:

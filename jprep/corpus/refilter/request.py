@@ -95,7 +95,10 @@ class KeptSignal(Signal):
             what = f"a filter drops lines, so a kept signal must be measured again: {signal.what}"
             recipe = "name the signal with its model in a recipe, and use `--recipe`"
             raise ConfigError(what, fix=signal.fix if signal.reason is Reason.STEP_CHANGED else recipe)
-        return signal.measure(batch)
+        columns = signal.measure(batch)
+        self.tally.update(signal.tally)
+        signal.tally.clear()
+        return columns
 
     def measure_by(self, signal: Signal) -> None:
         """Receive the same signal with the options that a manifest lacks, such as the path of a model."""

@@ -147,6 +147,8 @@ def test_what_signals_count_is_kept(tmp_path: Path) -> None:
     assert judged.manifest.counts["filter.threshold.counting.documents"] == len(corpus)
     kept = run(corpus, tmp_path / "kept", {"signal": "counted", "min": 0}, signals=[counting], workers=2)
     assert kept.manifest.counts["signal.counting.documents"] == len(corpus)
+    again = run(kept, tmp_path / "again", {"use": "sentence_end", "drop_lines": True})
+    assert again.manifest.counts["signal.counting.documents"] > len(corpus)
 
 
 def test_filters_of_single_sources(tmp_path: Path) -> None:
