@@ -86,7 +86,9 @@ class DocumentPage:
         tokens, token_problem = self._tokens(words or shown)
         meta = [(each["key"], each["value"]) if isinstance(each, dict) else each for each in _pairs(found["meta"])]
         extra = [(name, value) for name, value in found.items() if _is_extra(name) and value is not None]
-        measured = [(name, f"{value:.4g}") for name, value in (found.get("signals") or {}).items() if value == value]
+        measured = [
+            (name, f"{value:.4g}") for name, value in (found.get("signals") or {}).items() if not math.isnan(value)
+        ]
         return place | {
             "id": found["id"],
             "title": found["title"],
