@@ -12,6 +12,7 @@ import numpy as np
 
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.language.fasttext_file import read_labels
+from jprep.corpus.signals.model_file import model_path
 from jprep.corpus.step import Count, Signal, StepConfig
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.hashing import cached_sha256
@@ -63,10 +64,7 @@ class FastTextSignal(Signal):
 
     @cached_property
     def _path(self) -> Path:
-        path = Path(self.config.model).expanduser()
-        if not path.is_file():
-            raise ConfigError(f"{self.config.model}: no such file", where=f"{_WHERE}, key `model`", fix="its path")
-        return path
+        return model_path(self.config.model, _WHERE)
 
     def provenance(self) -> dict[str, str]:
         """Return the hash of the model, and the version of the library."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.model_file import model_path
 from jprep.corpus.step import Signal, StepConfig
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.hashing import cached_sha256
@@ -56,10 +57,7 @@ class KenlmSignal(Signal):
 
     @cached_property
     def _path(self) -> Path:
-        path = Path(self.config.model).expanduser()
-        if not path.is_file():
-            raise ConfigError(f"{self.config.model}: no such file", where=f"{_WHERE}, key `model`", fix="its path")
-        return path
+        return model_path(self.config.model, _WHERE)
 
     @cached_property
     def _model(self) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.model_file import model_path
 from jprep.corpus.signals.perplexity.model import PerplexityModel, read_model
 from jprep.corpus.step import Signal, StepConfig
 from jprep.errors import ConfigError
@@ -53,10 +54,7 @@ class PerplexitySignal(Signal):
 
     @cached_property
     def _path(self) -> Path:
-        path = Path(self.config.model).expanduser()
-        if not path.is_file():
-            raise ConfigError(f"{self.config.model}: no such file", where=f"{_WHERE}, key `model`", fix="its path")
-        return path
+        return model_path(self.config.model, _WHERE)
 
     @cached_property
     def _model(self) -> PerplexityModel:
