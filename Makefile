@@ -123,7 +123,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,lz4,near,web,report,view,sudachi,pyknp]'
+	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,lz4,near,pdf,web,report,view,sudachi,pyknp]'
 	@touch $@
 
 # Trackers run in jprep's own process: their libraries are installed beside it, after the tests that do without them.
@@ -192,6 +192,7 @@ $(VENV)/.release: .ci/release.txt
 # Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL). HF's
 # Trainer, which needs accelerate, runs beside the backends.
 $(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
+	$(BIN)/python $(INSTALL) pdfminer.six pypdf
 	for name in torch deepspeed; do $(BACKENDS)/$$name/bin/python $(INSTALL) accelerate || exit 1; done
 	$(PYTHON) -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6

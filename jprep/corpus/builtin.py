@@ -19,6 +19,7 @@ def jprep_readers() -> dict[str, str]:
         "tsv": f"{package}.delimited:TsvReader",
         "aozora": f"{package}.aozora.reader:AozoraReader",
         "html": f"{package}.web.html_reader:HtmlReader",
+        "pdf": f"{package}.pdf.reader:PdfReader",
         "warc": f"{package}.web.warc_reader:WarcReader",
         "diet": f"{package}.official.diet:DietReader",
         "law": f"{package}.official.law:LawReader",

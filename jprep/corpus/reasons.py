@@ -30,10 +30,14 @@ _READER = {
     "no_text": "the text is missing, null or not a string",
     "content_type": "other than HTML or plain text: pictures, PDF, feeds",
     "malformed_http": "responses whose headers or chunks cannot be read",
-    "damaged": "damaged records of an archive",
+    "damaged": "damaged records of an archive, and damaged PDFs",
+    "encrypted": "PDFs that need a password",
+    "too_many_pages": "PDFs of more than {max_pages} pages",
+    "no_characters": "PDFs without characters: images of pages, drawings",
+    "unmapped_characters": "PDFs whose fonts do not say which characters they have",
     "too_large": "pages larger than the reader's `max_page_mb`",
     "too_deep": "markup nested too deep, or formatting never closed",
-    "not_extracted": "pages that the extractor fails on, or takes too much time or memory for",
+    "not_extracted": "pages and PDFs that the extractor fails on, or takes too much time or memory for",
 }
 
 _FILTER = {

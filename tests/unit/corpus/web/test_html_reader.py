@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jprep.corpus.document import Document, Reject
+from jprep.corpus.readers import child_process
 from jprep.corpus.readers.web import child
 from jprep.corpus.readers.web.charset import codecs_of, decode_page
 from jprep.corpus.readers.web.child import PageExtractor
@@ -211,9 +212,9 @@ def test_modules_in_the_current_directory_are_not_imported(tmp_path: Path, monke
 
 def test_a_message_that_is_cut_is_none() -> None:
     stream = io.BytesIO()
-    child._send(stream, b"answer")
-    assert child._receive(io.BytesIO(stream.getvalue())) == b"answer"
-    assert child._receive(io.BytesIO(stream.getvalue()[:-1])) == b""
+    child_process._send(stream, b"answer")
+    assert child_process._receive(io.BytesIO(stream.getvalue())) == b"answer"
+    assert child_process._receive(io.BytesIO(stream.getvalue()[:-1])) == b""
 
 
 def test_a_child_without_memory_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,8 +247,8 @@ def test_a_process_that_something_else_ended_is_replaced() -> None:
     extractor = PageExtractor("resiliparse")
     for _ in range(2):
         assert extractor.extract(page()).text == MAIN
-        assert extractor._child
-        extractor._child.kill()
+        assert extractor.child._child
+        extractor.child._child.kill()
     extractor.close()
 
 

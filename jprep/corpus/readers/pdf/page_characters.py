@@ -1,0 +1,114 @@
+"""The characters of a page and their places."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import unicodedata
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNMAPPED = "〓"
+"""Stands for a character that the font of a PDF maps to no code point."""
+
+_PRIVATE = range(0xE000, 0xF900)
+_HYPHEN = 2  # PDFium's mark of one at the end of a line
+_QUARTER = math.pi / 2
+_OBLIQUE = 0.1  # radians off the nearest multiple of 90 degrees: watermarks
+
+
+class Characters(NamedTuple):
+    """The characters of a page in the order of its content, without white space.
+
+    Attributes:
+        text: the characters; `UNMAPPED` where there is no code point.
+        spaces: the white space before each, without line breaks.
+        boxes: left, top, right and bottom of each as a float64 array of shape [characters, 4], in points from the top
+            left corner of the page as it is shown. A box has the height of its font and the width of its character.
+        width: width of the page.
+        height: height of the page.
+        unmapped: number of characters that are mapped to no code point.
+        oblique: number of characters that were left out because they stand at an angle, as watermarks do.
+    """
+
+    text: str
+    spaces: list[str]
+    boxes: NDArray[np.float64]
+    width: float
+    height: float
+    unmapped: int
+    oblique: int
+
+
+class _Character(NamedTuple):
+    text: str
+    space: str
+    box: tuple[float, float, float, float]
+    oblique: bool
+
+
+def read_characters(page: Any) -> Characters:
+    """Return the characters of a page of pypdfium2."""
+    content = page.get_textpage()
+    try:
+        found = list(_characters(content.raw, content.count_chars()))
+    finally:
+        content.close()
+    upright = [each for each in found if not each.oblique]
+    text = "".join(each.text for each in upright)
+    boxes = _shown(np.array([each.box for each in upright], np.float64).reshape(-1, 4), page)
+    spaces = [each.space for each in upright]
+    width, height = page.get_size()
+    return Characters(text, spaces, boxes, width, height, text.count(UNMAPPED), len(found) - len(upright))
+
+
+def _characters(content: Any, count: int) -> Iterator[_Character]:
+    """Yield what is no white space; PDFium's own additions are left out."""
+    import pypdfium2.raw as pdfium
+
+    space, box = "", pdfium.FS_RECTF()
+    for index in range(count):
+        if pdfium.FPDFText_IsGenerated(content, index) == 1:
+            continue
+        character = _known(pdfium.FPDFText_GetUnicode(content, index))
+        if character.isspace():
+            space += character
+        elif character:
+            if pdfium.FPDFText_HasUnicodeMapError(content, index) == 1:
+                character = UNMAPPED
+            pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box))
+            yield _Character(character, space, (box.left, box.top, box.right, box.bottom), _is_oblique(content, index))
+            space = ""
+
+
+def _is_oblique(content: Any, index: int) -> bool:
+    import pypdfium2.raw as pdfium
+
+    angle = pdfium.FPDFText_GetCharAngle(content, index)
+    return bool(abs((angle + _QUARTER / 2) % _QUARTER - _QUARTER / 2) > _OBLIQUE)
+
+
+def _known(code: int) -> str:
+    """Return the character of a code point, `UNMAPPED` where it is none, "" for controls."""
+    if code in (_HYPHEN, 0xAD):
+        return "-"
+    if not code or code in _PRIVATE or code == 0xFFFD:
+        return UNMAPPED
+    if 0xD800 <= code < 0xE000 or unicodedata.category(chr(code)) in ("Cc", "Cf"):
+        return ""
+    return " " if chr(code) == "\xa0" else chr(code)
+
+
+def _shown(boxes: NDArray[np.float64], page: Any) -> NDArray[np.float64]:
+    """Return boxes from the top left corner of the page as it is shown, turned like the page."""
+    left, bottom, right, top = page.get_mediabox()
+    crop = page.get_cropbox() or (left, bottom, right, top)
+    x = boxes[:, [0, 2]] - crop[0]
+    y = crop[3] - boxes[:, [1, 3]]
+    wide, high = crop[2] - crop[0], crop[3] - crop[1]
+    turned = {0: (x, y), 90: (high - y, x), 180: (wide - x, high - y), 270: (y, wide - x)}[page.get_rotation()]
+    x, y = np.sort(turned[0], axis=1), np.sort(turned[1], axis=1)
+    return np.stack([x[:, 0], y[:, 0], x[:, 1], y[:, 1]], axis=1)

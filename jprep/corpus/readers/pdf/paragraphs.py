@@ -1,0 +1,125 @@
+"""Join lines to paragraphs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jprep.corpus.readers.pdf.fragments import Fragment, is_wide, on_one_line
+
+_SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
+_HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
+_WORD = re.compile(r"[a-z]")
+
+# Lengths are in sizes of a character.
+_INDENTED = 0.7
+_SHORT = 1.9  # a line that ends this much before its column does is the last of its paragraph
+_GAP = 1.4  # between lines, as a factor of the usual distance
+_OTHER_SIZE = 1.15  # ratio of sizes: a heading
+
+
+class Paragraphs(NamedTuple):
+    """The text of a document.
+
+    Attributes:
+        lines: a paragraph each.
+        joined: number of line breaks that were removed.
+        hyphens: number of hyphens at the ends of lines that were removed.
+    """
+
+    lines: list[str]
+    joined: int
+    hyphens: int
+
+
+class _Line(NamedTuple):
+    """A line in its column.
+
+    Attributes:
+        fragment: what stands on it.
+        column: where its column begins and ends along the line.
+        usual: usual distance of the lines of its column.
+        number: number of its column.
+    """
+
+    fragment: Fragment
+    column: tuple[float, float]
+    usual: float
+    number: int
+
+
+def join_lines(pages: Sequence[Sequence[Fragment]]) -> Paragraphs:
+    """Return the paragraphs of the lines of all pages, which are in the order of reading."""
+    lines = [line for number, page in enumerate(pages) for line in _lines(page, number)]
+    text, joined, hyphens = list[str](), 0, 0
+    for index, line in enumerate(lines):
+        after = lines[index + 1] if index + 1 < len(lines) else None
+        if index and not _begins_paragraph(lines[index - 1], line, after):
+            text[-1], deleted = _follow(text[-1], line.fragment.text)
+            joined, hyphens = joined + 1, hyphens + deleted
+        else:
+            text.append(line.fragment.text)
+    return Paragraphs(text, joined, hyphens)
+
+
+def _lines(page: Sequence[Fragment], number: int) -> Iterator[_Line]:
+    for part, column in enumerate(_columns(page)):
+        size = float(np.median([each.size for each in column]))
+        text = [each for each in column if each.size < size * _OTHER_SIZE] or column
+        ends = min(each.start for each in text), max(each.end for each in text)
+        distances = [second.middle - first.middle for first, second in itertools.pairwise(column)]
+        usual = float(np.median(distances)) if distances else 2 * size
+        for fragment in column:
+            yield _Line(fragment, ends, usual, number * 1000 + part)
+
+
+def _columns(page: Sequence[Fragment]) -> Iterator[list[Fragment]]:
+    """Yield the lines of a page that lie below each other without a jump."""
+    column: list[Fragment] = []
+    for fragment in page:
+        if column and not _lies_below(column[-1], fragment):
+            yield column
+            column = []
+        column.append(fragment)
+    if column:
+        yield column
+
+
+def _lies_below(above: Fragment, below: Fragment) -> bool:
+    if on_one_line(above, below) or below.middle < above.middle:
+        return False
+    return below.start < above.end and above.start < below.end and below.top - above.bottom < 4 * above.size
+
+
+def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
+    """Return whether a line is the first of a paragraph."""
+    size = line.fragment.size
+    ratio = max(size, before.fragment.size) / min(size, before.fragment.size)
+    if before.fragment.row or line.fragment.row or ratio > _OTHER_SIZE:
+        return True
+    if before.column[1] - before.fragment.end > _SHORT * size:
+        return True
+    ended = _SENTENCE_END.search(before.fragment.text) is not None
+    indented = line.fragment.start - line.column[0] > _INDENTED * size
+    if line.number != before.number:  # the next column or page
+        return ended and indented
+    if line.fragment.middle - before.fragment.middle > _GAP * line.usual:
+        return True
+    if not indented:
+        return False
+    hanging = (
+        after is not None and after.number == line.number and after.fragment.start > line.fragment.start - 0.5 * size
+    )
+    return ended or not hanging
+
+
+def _follow(text: str, line: str) -> tuple[str, bool]:
+    """Return a paragraph with its next line, and whether a hyphen at the end of the line was removed."""
+    if _HYPHEN.search(text) and _WORD.match(line):
+        return text[:-1] + line, True
+    space = "" if is_wide(text[-1]) or is_wide(line[0]) else " "
+    return text + space + line, False
