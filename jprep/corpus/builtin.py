@@ -68,6 +68,7 @@ def jprep_signals() -> dict[str, str]:
     return {
         "characters": f"{package}.characters:CharacterSignals",
         "fasttext": f"{package}.language.fasttext:FastTextSignal",
+        "hosts": f"{package}.hosts.signal:HostsSignal",
         "kenlm": f"{package}.perplexity.kenlm:KenlmSignal",
         "language": f"{package}.language.signal:LanguageSignal",
         "lines": f"{package}.lines:LineSignals",

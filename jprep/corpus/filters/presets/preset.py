@@ -46,12 +46,14 @@ class OptionalRules(ConfigSection, frozen=True):
         signal: the signal that they compare, with its options.
         rules: the rules, which follow those of the preset.
         file: option of the signal that takes the path of the file; "" if they need a library.
+        many: whether that option takes a list of paths.
     """
 
     needs: str
     signal: dict[str, Any]
     rules: list[Rule]
     file: str = ""
+    many: bool = False
 
 
 class Preset(ConfigSection, frozen=True):
@@ -142,7 +144,10 @@ class PresetFilter(RulesFilter):
         if bool(rules.file) != (name in config.files):
             fix = f'files = {{ {name} = "PATH" }}' if rules.file else f'also = ["{name}"]'
             raise ConfigError(f"the rules {name!r} need {rules.needs}", where=where, fix=fix)
-        return rules.signal | ({rules.file: config.files[name]} if rules.file else {})
+        if not rules.file:
+            return rules.signal
+        path = config.files[name]
+        return rules.signal | {rules.file: [path] if rules.many else path}
 
     @property
     def label(self) -> str:
