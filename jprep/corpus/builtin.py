@@ -57,6 +57,7 @@ def jprep_filters() -> dict[str, str]:
         "sentence_end": f"{package}.lines:SentenceEndFilter",
         "repeated_lines": f"{package}.lines:RepeatedLinesFilter",
         "threshold": f"{package}.thresholds:ThresholdFilter",
+        "line_threshold": f"{package}.line_thresholds:LineThresholdFilter",
         "preset": f"{package}.presets.preset:PresetFilter",
     }
 
@@ -74,6 +75,7 @@ def jprep_signals() -> dict[str, str]:
         "lines": f"{package}.lines:LineSignals",
         "ng_words": f"{package}.words.signal:NgWordsSignal",
         "perplexity": f"{package}.perplexity.signal:PerplexitySignal",
+        "sentences": f"{package}.sentences:SentenceSignals",
         "urls": f"{package}.urls:UrlSignals",
         "repetition": f"{package}.repetition:RepetitionSignal",
         "swallow_letters": f"{package}.published.swallow:SwallowLetters",

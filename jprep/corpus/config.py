@@ -265,6 +265,9 @@ def _check_sources(sources: list[Source], where: str) -> None:
 _IMPLIED = {"preset": "preset", "signal": "threshold"}
 """Steps that need no `use`, by the option that implies them: `{ preset = "NAME" }`."""
 
+_THRESHOLDS = {"document": "threshold", "line": "line_threshold"}
+"""Filters by thresholds, by what is measured: `{ signal = "latin_share", max = 0.9, per = "line" }`."""
+
 
 def _check_test_sets(sets: list[DecontaminateConfig], where: str) -> None:
     names = [each.name for each in sets]
@@ -284,6 +287,10 @@ def step_name(ref: StepRef) -> str:
     if isinstance(ref, str):
         return ref
     implied = next((name for option, name in _IMPLIED.items() if option in ref), None)
+    if implied == "threshold":
+        implied = _THRESHOLDS.get(ref.get("per", "document"))
+        if implied is None:
+            raise ConfigError(f"{ref['per']!r} has no thresholds", where=repr(ref), fix='per = "line", or leave it out')
     if not isinstance(name := ref.get("use", implied), str):
         raise ConfigError("a step's table needs `use`", where=repr(ref), fix='{ use = "NAME", … }')
     return name
@@ -302,7 +309,8 @@ def make_step(kind: str, ref: StepRef) -> Any:
     """
     name = step_name(ref)
     cls = plugins().get(kind, name)
-    options = {} if isinstance(ref, str) else {key: value for key, value in ref.items() if key != "use"}
+    chosen = {"use"} if isinstance(ref, str) or "use" in ref else {"use", "per"}
+    options = {} if isinstance(ref, str) else {key: value for key, value in ref.items() if key not in chosen}
     return cls(parse_config(options, cls.Config, where=f"{kind} {name!r}"))
 
 

@@ -137,7 +137,9 @@ def filter_label(described: Mapping[str, Any]) -> str:
 
 def _rule_phrases(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what each reason of a filter by thresholds means, as an option `reason REASON`."""
-    rules: Sequence[Mapping[str, Any]] = [described["config"]] if described["name"] == "threshold" else ()
+    compares = described["name"] in ("threshold", "line_threshold")
+    rules: Sequence[Mapping[str, Any]] = [described["config"]] if compares else ()
+    every = " of every line" if described["name"] == "line_threshold" else ""
     if described["name"] == "preset":
         from jprep.corpus.filters.presets.preset import load_preset
 
@@ -146,7 +148,7 @@ def _rule_phrases(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     words = {"min": "less than", "above": "at most", "max": "more than", "below": "at least"}
     for rule in rules:
         limits = [f"{word} {rule[key]:g}" for key, word in words.items() if rule[key] is not None]
-        yield f"reason {rule['reason'] or rule['signal']}", f"`{rule['signal']}` is {' or '.join(limits)}"
+        yield f"reason {rule['reason'] or rule['signal']}", f"`{rule['signal']}`{every} is {' or '.join(limits)}"
 
 
 def _explain_reader(reason: str) -> str:

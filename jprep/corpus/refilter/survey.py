@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import numpy as np
@@ -32,6 +32,9 @@ _QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1)
 _BINS = 20
 _EXAMPLES = 3
 _EXCERPT = 80
+
+Unit = Literal["document", "line"]
+"""What is measured."""
 
 
 class Distribution(msgspec.Struct, frozen=True):
@@ -82,7 +85,7 @@ class Survey(msgspec.Struct, frozen=True):
 
     Attributes:
         documents: documents of the corpus.
-        measured: documents that were measured.
+        measured: documents, or lines, that were measured.
         signals: the distribution of each column.
         filters: what each filter would drop alone.
     """
@@ -93,22 +96,26 @@ class Survey(msgspec.Struct, frozen=True):
     filters: list[Drops]
 
 
-def survey(folder: Path, manifest: Manifest, names: list[str], filters: list[StepRef]) -> Survey:
-    """Measure the documents of a corpus, or every n-th of a large one.
+def survey(
+    folder: Path, manifest: Manifest, names: list[str], filters: list[StepRef], per: Unit = "document"
+) -> Survey:
+    """Measure the documents of a corpus, or every n-th of a large one, or their lines.
 
     Args:
         folder: directory of the corpus.
         manifest: its manifest.
         names: signals and columns to show, kept or not; none shows all that the corpus keeps.
         filters: filters, each judged alone.
+        per: what is measured. Each line is measured and judged as if it were a document.
 
     Raises:
         ConfigError: a step cannot be made.
         DamagedError: a shard is missing or damaged.
     """
-    signals = list(dict.fromkeys(_signal_to_measure(name) for name in names if not _is_kept(name, manifest)))
+    missing = [name for name in names if per == "line" or not _is_kept(name, manifest)]
+    signals = list(dict.fromkeys(map(_signal_to_measure, missing)))
     with closing(RefilterSteps(FilterRequest(filters, {}, [*signals]), manifest)) as steps:
-        found = _survey(folder, manifest, steps)
+        found = _survey(folder, manifest, steps, per)
         chosen = {column for signal in steps.signals for column in signal.columns if {column, signal.name} & {*names}}
     shown = [each for each in found.signals if not names or each.column in chosen]
     return msgspec.structs.replace(found, signals=shown)
@@ -126,15 +133,16 @@ def _signal_to_measure(name: str) -> str:
     return find_signal(name, (), "--signal").name
 
 
-def _survey(folder: Path, manifest: Manifest, steps: RefilterSteps) -> Survey:
+def _survey(folder: Path, manifest: Manifest, steps: RefilterSteps, per: Unit) -> Survey:
     total = sum(part.rows for part in manifest.parts)
     judges = steps.filters(manifest.sources[0]["name"]) if manifest.sources else []
     values: dict[str, list[NDArray[np.float32]]] = {column: [] for signal in steps.signals for column in signal.columns}
     found = [Drops(step.label, 0, {}, []) for step in judges]
     measured = 0
-    for batch in _batches(folder, manifest, max(1, -(-total // SAMPLE))):
+    for docs in _batches(folder, manifest, max(1, -(-total // SAMPLE))):
+        batch = docs if per == "document" else docs.per_line()
         measured += len(batch)
-        for kept in steps.kept:
+        for kept in steps.kept if per == "document" else ():
             kept.provide(batch)
         for signal in steps.signals:
             for column, each in batch.measured(signal).items():

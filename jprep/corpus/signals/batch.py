@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,10 @@ class TextBatch:
         """The lines of all texts, empty ones included."""
         return self.joined.split("\n")[:-1]
 
+    def per_line(self) -> TextBatch:
+        """Return a batch whose documents are the lines of this one's, empty ones included, in order."""
+        return TextBatch([line for doc in self.docs for line in _lines_of(doc)])
+
     @cached_property
     def sentence_starts(self) -> NDArray[np.int64]:
         """Where each sentence begins in `codes`, shape [sentences], in order.
@@ -172,6 +176,13 @@ class TextBatch:
             key: {name: values[kept] for name, values in columns.items()} for key, columns in self._measured.items()
         }
         return made
+
+
+def _lines_of(doc: Document) -> Iterator[Document]:
+    texts = doc.text.split("\n")
+    words = doc.words.split("\n") if doc.words else [""] * len(texts)
+    for text, marked in zip(texts, words, strict=True):
+        yield Document(doc.id, doc.source, doc.title, doc.url, text, marked, doc.meta)
 
 
 def _code_points(text: str) -> NDArray[np.uint32]:

@@ -199,7 +199,7 @@ def test_a_signal_that_does_not_apply_keeps_the_document() -> None:
         ({"signal": "hiragana_share"}, "needs a lower limit, an upper limit"),
         ({"signal": "hiragana_share", "min": 0.1, "above": 0.1}, "needs a lower limit, an upper limit"),
         ({"signal": "hiragana_share", "max": float("nan")}, "needs a lower limit, an upper limit"),
-        ({"signal": "hiragana_shar", "min": 0.1}, "signals that need options or a library: fasttext, judge"),
+        ({"signal": "hiragana_shar", "min": 0.1}, "signals that need options or a library: fasttext, hosts, judge"),
         ({"signal": "quality_score", "min": 0.5}, 'name it by `of`: { use = "quality", model = "DIR" }'),
         ({"signal": "hiragana_shar", "min": 0.1}, "did you mean 'hiragana_share'"),
         ({"preset": "no-such"}, "there is no preset 'no-such'"),

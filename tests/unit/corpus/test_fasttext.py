@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ WORDS = {"これは": (4.0, 0.0), "本です": (4.0, 0.0), "这是": (0.0, 4.0),
 LABELS = {"__label__ja": (1.0, 0.0), "__label__zh": (0.0, 1.0)}
 
 
-def write_model(path: Path) -> Path:
+def write_model(path: Path, labels: Mapping[str, tuple[float, float]] = LABELS) -> Path:
     """Write a supervised model of two dimensions: words as vectors, and a softmax over the labels."""
     args = (2, 5, 1, 1, 5, 1, 3, 3, 0, 0, 0, 100)  # dim … loss = softmax, model = supervised, no hashed n-grams
     content = struct.pack("<ii12id", 793712314, 12, *args, 1e-4)
-    content += struct.pack("<iiiqq", len(WORDS) + len(LABELS), len(WORDS), len(LABELS), 10, -1)
-    for kind, entries in enumerate((WORDS, LABELS)):
+    content += struct.pack("<iiiqq", len(WORDS) + len(labels), len(WORDS), len(labels), 10, -1)
+    for kind, entries in enumerate((WORDS, labels)):
         content += b"".join(entry.encode() + b"\0" + struct.pack("<qb", 1, kind) for entry in entries)
-    for matrix in (WORDS, LABELS):
+    for matrix in (WORDS, labels):
         content += struct.pack("<?qq", False, len(matrix), 2)
         content += b"".join(struct.pack("<ff", *row) for row in matrix.values())
     path.write_bytes(content)
@@ -117,3 +118,14 @@ def test_a_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MachineError) as caught:
         signal.provenance()
     assert caught.value.fix == "pip install 'jprep[fasttext]'"
+
+
+def test_the_preset_of_fineweb2_takes_a_model(tmp_path: Path) -> None:
+    pytest.importorskip("fasttext")
+    model = write_model(tmp_path / "m.bin", {"__label__jpn_Jpan": (1.0, 0.0), "__label__zho_Hans": (0.0, 1.0)})
+    files = {"language_score": str(model)}
+    step = make_step("filter", {"preset": "fineweb2-ja", "files": files})
+    assert step.not_run == ["words"]
+    texts = ["これは 本です。", "这是 书。"]
+    docs = [Document(id=text, source="s", title="", url="", text=text, words=text) for text in texts]
+    assert [verdict.reason for verdict in step.judge_all(TextBatch(docs))] == ["", "fasttext_jpn_Jpan_score"]

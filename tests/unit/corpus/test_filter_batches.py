@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.document import SENTENCE, Document
+from jprep.corpus.document import SENTENCE, UNMARK, Document
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.step import Filter
 from jprep.testing.conformance.step import TEXTS as HOSTILE
@@ -24,7 +24,7 @@ MANY = st.lists(
 def documents(texts: list[str]) -> list[Document]:
     return [
         Document(f"a:{number}", "a", "", "", text, text.replace("。", f"。{SENTENCE}"))
-        for number, text in enumerate(text.replace(SENTENCE, "") for text in texts)
+        for number, text in enumerate(text.translate(UNMARK) for text in texts)
     ]
 
 

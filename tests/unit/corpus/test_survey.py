@@ -57,6 +57,22 @@ def test_a_column_is_shown_alone(tmp_path: Path, kept: list[str]) -> None:
         surveys.survey(corpus.folder, corpus.manifest, ["hiragana"], [])
 
 
+def test_lines_are_measured_as_documents_are(tmp_path: Path) -> None:
+    keys = KEYS | {"splitter": "none"}
+    corpus = build_corpus(
+        tmp_path, [*posts(3), {"title": "t", "text": f"{GOOD}\nABC\n{GOOD}"}], signals=["urls"], **keys
+    )
+    lines = [line for doc in corpus for line in doc.text.split("\n")]
+    found = surveys.survey(corpus.folder, corpus.manifest, ["characters"], [parse_condition("characters>3")], "line")
+    assert (found.documents, found.measured) == (len(corpus), len(lines))
+    assert found.signals[0].quantiles["1"] == max(map(len, lines))
+    [drops] = found.filters
+    assert drops.documents == sum(len(line) <= 3 for line in lines)
+    assert "ABC" in [example.excerpt for example in drops.examples]
+    kept = surveys.survey(corpus.folder, corpus.manifest, [], [], "line")
+    assert [each.column for each in kept.signals] == ["url_share", "urls_per_1000"]
+
+
 def test_every_nth_document_of_a_large_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = build_corpus(tmp_path, posts(10), **KEYS)
     monkeypatch.setattr(surveys, "SAMPLE", 5)
@@ -71,3 +87,4 @@ def test_the_command(tmp_path: Path, jprep: Run) -> None:
     assert "\x1b" not in shown and "\u202e" not in shown
     data = json.loads(jprep("corpus", "signals", corpus.folder, "--json").stdout)
     assert data["measured"] == 9
+    assert "9 lines measured" in jprep("corpus", "signals", corpus.folder, "--per", "line").stdout

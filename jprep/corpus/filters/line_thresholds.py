@@ -1,0 +1,60 @@
+"""The filter `line_threshold`: one signal, measured of each line, and its limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jprep.corpus.document import KEEP, Document, Verdict
+from jprep.corpus.filters.thresholds import ThresholdFilter
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.step import Threshold
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class LineThresholdFilter(ThresholdFilter):
+    """Drops lines by one signal. In a recipe: `{ signal = "latin_share", max = 0.9, per = "line" }`.
+
+    A line to which the signal does not apply is kept. A document without another line is dropped as a whole. Dropped
+    lines and their characters are counted as `REASON.lines` and `REASON.characters`.
+    """
+
+    name = "line_threshold"
+    version = 1
+
+    class Config(ThresholdFilter.Config, frozen=True):
+        """Options of the filter `line_threshold`: those of `threshold`."""
+
+    def judge_all(self, batch: TextBatch) -> list[Verdict]:
+        """Return which lines of each document to drop."""
+        lines = batch.per_line()
+        outside, reason = self._outside(lines, self.rules[0])
+        docs = np.repeat(np.arange(len(batch)), [doc.text.count("\n") + 1 for doc in batch.docs])
+        self._count(lines, outside, reason)
+        firsts = np.searchsorted(docs, np.arange(len(batch) + 1))
+        found = [KEEP] * len(batch)
+        for index in np.unique(docs[outside]).tolist():
+            dropped = np.flatnonzero(outside[firsts[index] : firsts[index + 1]])
+            every = len(dropped) == firsts[index + 1] - firsts[index]
+            found[index] = Verdict(False, reason) if every else Verdict(True, reason, tuple(dropped.tolist()))
+        return found
+
+    def _count(self, lines: TextBatch, outside: NDArray[np.bool_], reason: str) -> None:
+        if outside.any():
+            self.tally[f"{reason}.lines"] += int(np.count_nonzero(outside))
+            self.tally[f"{reason}.characters"] += int(lines.lengths[outside].sum())
+
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return nothing: the signal of the document as a whole decides nothing."""
+        return {}
+
+    def measure_first(self, batch: TextBatch) -> dict[str, float]:
+        """Return nothing, see `measure`."""
+        return {}
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return nothing, see `measure`."""
+        return {}
