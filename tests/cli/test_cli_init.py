@@ -116,7 +116,13 @@ def test_the_data_steps_run_at_scale_tiny(source: str, folder: Path, jprep: Run)
 @pytest.mark.backends
 @pytest.mark.parametrize(
     ("source", "backend"),
-    [("wikipedia", "torch"), ("text", "deepspeed"), ("cc100", "flax"), ("text", "fairseq-xla"), ("cc100", "keras")],
+    [
+        ("wikipedia", "torch"),
+        ("cc100", "flax"),
+        ("text", "fairseq-xla"),
+        pytest.param("text", "deepspeed", marks=pytest.mark.soak),
+        pytest.param("cc100", "keras", marks=pytest.mark.soak),
+    ],
 )
 def test_every_step_runs_at_scale_tiny(source: str, backend: str, folder: Path) -> None:
     from jprep.train.launcher.environments import worker_python

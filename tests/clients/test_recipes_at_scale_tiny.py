@@ -22,7 +22,13 @@ from tests.fakes.jumanpp_program import install
 
 pytestmark = pytest.mark.backends
 
-RECIPES = sorted((ROOT / "data_recipes").glob("*.toml"))
+LONG = {"cc100-ja", "electra-tpu", "gpt2-50k", "unigram-32k", "wordpiece-25k"}
+"""Recipes that differ from another one in data, tokenizer or objective only: the long tests run them."""
+
+RECIPES = [
+    pytest.param(path, marks=[pytest.mark.soak] * (path.stem in LONG), id=path.stem)
+    for path in sorted((ROOT / "data_recipes").glob("*.toml"))
+]
 UNREACHABLE = "http://127.0.0.1:9"
 OFFLINE = {
     **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"), UNREACHABLE),
@@ -51,7 +57,7 @@ def skip_without_environment(recipe: Recipe) -> str:
     return name
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECIPES)
 def test_a_recipe_runs_to_an_exported_model(path: Path, tmp_path: Path, corpus: Path, jprep: Run) -> None:
     recipe = load_recipe(path)
     backend = skip_without_environment(recipe)

@@ -11,7 +11,8 @@ from tests.fakes.profiled_run import events_of_trace, profile_run
 
 def test_a_profile_has_a_trace_and_shares(tmp_path: Path) -> None:
     run, [summary] = profile_run(SuiteRunner(tmp_path, "flax", {"device": "cpu"}), "gpt2-clm")
-    assert summary.phases["backward"] > summary.phases["optimizer"] > 0 and "device" not in summary.phases
+    # Which of the two is larger depends on what else the machine does.
+    assert summary.phases["backward"] > 0 and summary.phases["optimizer"] > 0 and "device" not in summary.phases
     assert events_of_trace(run, summary, "perfetto_trace.json.gz")
     assert any(name.startswith("plugins/profile/") and name.endswith(".xplane.pb") for name in summary.trace)
 
