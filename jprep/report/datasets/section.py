@@ -46,6 +46,7 @@ def _section(given: ReportInput, which: str) -> Section:
         "special": _special(figures.splits),
         "rows": [_row(row) for row in figures.rows],
         "by_source": _by_source(figures),
+        "mixture": _mixture(figures),
         "lineage": _lineage(figures),
         "files": _files(figures),
     }
@@ -122,6 +123,14 @@ def _by_source(figures: DatasetFigures) -> list[list[Any]]:
         [name, count, f"{count / total:.1%}", about[name].get("licence") or "–"]
         for name, count in figures.by_source.items()
     ]
+
+
+def _mixture(figures: DatasetFigures) -> list[list[Any]]:
+    """Return the parts of the mixture, and behind them the documents that no part takes; nothing without parts."""
+    parts, left_out = figures.manifest.mix_parts, figures.manifest.left_out
+    total = max(sum(part.tokens for part in parts), 1)
+    rows = [[part.name, part.documents, part.tokens, f"{part.tokens / total:.1%}"] for part in parts]
+    return [*rows, *([f"in no part, of {each.source}", each.documents, "–", "left out"] for each in left_out)]
 
 
 def _lineage(figures: DatasetFigures) -> list[list[str]]:
