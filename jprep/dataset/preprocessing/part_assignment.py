@@ -66,11 +66,11 @@ def _equal(column: Any, value: str) -> npt.NDArray[np.bool_]:
 
 
 def _cluster_sizes(meta: Any) -> npt.NDArray[np.int64]:
-    """Return the size of each document's cluster from its `meta`, a list of pairs or, in format 1, a map."""
+    """Return the size of each document's cluster from its `meta`, a list of pairs. Corpora of format 1 have no sizes."""
     import pyarrow.compute as pc
 
     sizes = np.ones(len(meta), np.int64)
-    keys, values = (meta.keys, meta.items) if hasattr(meta, "items") else map(meta.flatten().field, ("key", "value"))
+    keys, values = map(meta.flatten().field, ("key", "value"))
     own = pc.equal(keys, _SIZE).to_numpy(zero_copy_only=False)
     documents = pc.list_parent_indices(meta).to_numpy(zero_copy_only=False)
     sizes[documents[own]] = [int(value) for value in values.filter(own).to_pylist()]
