@@ -27,7 +27,7 @@ from jprep.dataset.mix import WHERE, check_sources, packed_parts
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
 from jprep.dataset.preprocessing.merge import MergeStage
-from jprep.dataset.preprocessing.part_assignment import check_corpus_columns
+from jprep.dataset.preprocessing.part_columns import check_corpus_columns
 from jprep.dataset.preprocessing.placement import Placement
 from jprep.dataset.preprocessing.shard_ranges import left_out_sizes, packed_sizes, shard_ranges
 from jprep.dataset.preprocessing.split_assignment import SplitAssignment

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jprep.corpus.api import Corpus
-from jprep.corpus.signals.lookup import find_signal
-from jprep.dataset.mix import WHERE
 from jprep.dataset.mix_parts import MixPart
-from jprep.errors import ConfigError
 
 NO_PART = -1
 """The number of a document that no part takes: in a list of parts, the entry behind them."""
@@ -66,7 +62,7 @@ def _equal(column: Any, value: str) -> npt.NDArray[np.bool_]:
 
 
 def _cluster_sizes(meta: Any) -> npt.NDArray[np.int64]:
-    """Return the size of each document's cluster from its `meta`, a list of pairs. Corpora of format 1 have no sizes."""
+    """Return the size of each document's cluster from its `meta`; corpora of format 1 have none."""
     import pyarrow.compute as pc
 
     sizes = np.ones(len(meta), np.int64)
@@ -75,38 +71,3 @@ def _cluster_sizes(meta: Any) -> npt.NDArray[np.int64]:
     documents = pc.list_parent_indices(meta).to_numpy(zero_copy_only=False)
     sizes[documents[own]] = [int(value) for value in values.filter(own).to_pylist()]
     return sizes
-
-
-def check_corpus_columns(parts: Sequence[MixPart], corpus: Corpus) -> None:
-    """Check that a corpus keeps what parts compare.
-
-    Raises:
-        ConfigError: it lacks the column of a signal, or clusters of near-duplicates.
-    """
-    where = f"{WHERE}, {corpus.folder}"
-    for part in parts:
-        for limits in part.where:
-            if limits.signal not in corpus.manifest.signals:
-                kept = ", ".join(corpus.manifest.signals) or "no signal"
-                what = f"the part {part.name!r} compares {limits.signal}, which this corpus does not keep"
-                raise ConfigError(f"{what}; it keeps {kept}", where=where, fix=_fix(limits.signal, corpus))
-        if part.cluster_size and not _has_clusters(corpus):
-            what = f"the part {part.name!r} compares the size of clusters of near-duplicates, and this corpus has none"
-            fix = "build the corpus with near-duplicates: [corpus] dedup = { near = {} }"
-            raise ConfigError(what, where=where, fix=fix)
-
-
-def _fix(column: str, corpus: Corpus) -> str:
-    """Return the command that adds a column to the corpus."""
-    try:
-        signal = find_signal(column, [], WHERE).name
-    except ConfigError as error:
-        return error.fix
-    made = f"{corpus.folder}-with-{signal}"
-    return f"`jprep corpus filter {corpus.folder} --signal {signal} -o {made}` adds it; then pack that corpus"
-
-
-def _has_clusters(corpus: Corpus) -> bool:
-    """Return whether the corpus was deduplicated by clusters."""
-    dedup: dict[str, Any] = corpus.manifest.made_from["documents"].get("dedup", {})
-    return "near" in dedup

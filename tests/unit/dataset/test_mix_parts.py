@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from jprep.dataset.preprocessing.part_assignment import NO_PART, PartAssignment
 from jprep.dataset.preprocessing.split_assignment import split_of_key
 from jprep.dataset.sampling.sources import check_packed_parts, source_ranges
 from jprep.errors import ConfigError
+from jprep.pipeline.recipe import check_recipe, decode_recipe
+from jprep.pipeline.steps import check_steps
 from jprep.tokenizer import load_tokenizer
 from tests.conftest import Run, digests
 from tests.fakes.parts_dataset import MIX, build_corpus, pack_parts, small_tokenizer
@@ -242,17 +245,37 @@ def test_what_the_corpus_does_not_keep_is_named(corpus: Corpus, tokenizer: Path,
         pack_parts(bare, tokenizer, tmp_path / "dataset", mix)
     assert "the part 'long' compares characters" in caught.value.what
     assert "it keeps url_share, urls_per_1000" in caught.value.what
-    command = caught.value.fix.split("`")[1].split()
+    command = shlex.split(caught.value.fix.split("`")[1])
     assert command[:4] == ["jprep", "corpus", "filter", str(bare.folder)]
     jprep(*command[1:])
     found = pack_parts(Corpus(Path(command[-1])), tokenizer, tmp_path / "dataset", mix)
     assert [part.name for part in found.mix_parts] == ["long", "short", "code"]
-    with pytest.raises(ConfigError, match="clusters of near-duplicates, and this corpus has none"):
+    with pytest.raises(ConfigError, match="clusters of near-duplicates, and the corpus has none"):
         pack_parts(bare, tokenizer, tmp_path / "other", MIX)
-    unknown = MIX | {"parts": [{"name": "long", "where": [{"signal": "charcters", "min": 1}]}], "repeats": {"long": 1}}
-    with pytest.raises(ConfigError) as caught:
-        pack_parts(corpus, tokenizer, tmp_path / "third", unknown)
-    assert "did you mean 'characters'?" in caught.value.fix
+    for column, fix in (
+        ("charcters", "did you mean 'characters'?"),
+        ("quality_score", """--signal '{ use = "quality", model = "DIR" }' -o"""),
+    ):
+        part = {"name": "long", "where": [{"signal": column, "min": 1}]}
+        with pytest.raises(ConfigError) as caught:
+            pack_parts(corpus, tokenizer, tmp_path / "third", {"parts": [part], "repeats": {"long": 1}})
+        assert fix in caught.value.fix
+
+
+def test_a_run_is_refused_before_its_first_step(tmp_path: Path) -> None:
+    sources = [{"name": "web", "paths": [str(tmp_path / "in.jsonl")], "reader": "jsonl"}]
+    part = {"name": "long", "where": [{"signal": "characters", "min": 9}]}
+    raw = {"name": "r", "corpus": {"sources": sources, "segmenter": "none"}, "tokenizer": {},
+           "dataset": {"mix": {"weights": {"long": 1}, "parts": [part]}}}  # fmt: skip
+    with pytest.raises(ConfigError, match="the part 'long' compares characters") as caught:
+        check_steps(decode_recipe(raw), ["corpus", "tokenizer", "dataset"], "torch")
+    assert '[corpus] signals = ["characters"]' in caught.value.fix
+    kept = decode_recipe(raw, ['corpus.signals=["characters"]'])
+    check_recipe(kept, "here")
+    check_steps(kept, ["corpus", "tokenizer", "dataset"], "torch")
+    sized = decode_recipe(raw, ['dataset.mix.parts=[{name="long",cluster_size={min=2}}]'])
+    with pytest.raises(ConfigError, match="the corpus has none"):
+        check_steps(sized, ["corpus", "dataset"], "torch")
 
 
 def test_a_training_split_without_documents_is_refused(corpus: Corpus, tokenizer: Path, tmp_path: Path) -> None:
