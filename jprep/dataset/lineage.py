@@ -189,7 +189,7 @@ def _in_part(dataset: DatasetManifest, location: DocumentLocation, corpus: Path)
     """Yield whether each document of the shard belongs to the part of the mixture in which the location is."""
     if not location.mix_part:
         yield from itertools.repeat(True)
-    parts = msgspec.convert(dataset.made_from["mix_parts"], list[MixPart])
+    parts = msgspec.convert(dataset.made_from["mix"]["parts"], list[MixPart])
     chosen = PartAssignment(parts)
     number = [part.name for part in parts].index(location.mix_part)
     for batch in read_batches(corpus, CorpusShard(location.part, location.sha256, 0), chosen.columns):

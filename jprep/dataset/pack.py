@@ -146,7 +146,7 @@ class PackPlan:
             "libraries": {name: version(name) for name in _LIBRARIES},
         }
         by_text = {"split_by_text": self.splitting.by_text} if self.splitting.by_text else {}
-        return fields | by_text | ({"mix_parts": self.parts} if self.parts else {})
+        return fields | by_text | ({"mix": {"parts": self.parts}} if self.parts else {})
 
 
 def _fingerprinted(config: DatasetConfig) -> dict[str, Any]:

@@ -78,6 +78,6 @@ def mixed_parts_dataset(folder: Path, mix: MixConfig, sizes: dict[str, int], ids
         first = stop
     assert first == len(split)
     listed = plain(packed_parts(mix, [source["name"] for source in found.sources]))
-    made_from = found.made_from | {"mix_parts": listed}
+    made_from = found.made_from | {"mix": {"parts": listed}}
     write_dataset(folder, msgspec.structs.replace(found, mix_parts=parts, made_from=made_from))
     return folder

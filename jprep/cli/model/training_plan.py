@@ -111,14 +111,14 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
     processes = "process" if plan.processes == 1 else "processes"
     parts = "micro-batch" if plan.accumulate == 1 else "micro-batches"
     where = f"{plan.processes} {processes} × {plan.accumulate} {parts} of {plan.micro_batch} rows"
-    tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
+    model = job.train.model.preset or job.model["model_type"]
     given = {"init": describe_init(job, prepared.run)} if job.train.model.init else {}
     own = job.train.model.init and job.tokenizer == job.train.model.init
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",
         **given,
         **({"tokenizer": "that of train.model.init"} if own else {}),
-        "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
+        "data": _describe_data(prepared),
         **{f"  {one.name}": _share(one, job) for one in job.sources},
         **({"  in no part": left_out} if (left_out := _describe_left_out(prepared)) else {}),
         "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
@@ -164,6 +164,15 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "host": prepared.host,
         "findings": findings,
     }
+
+
+def _describe_data(prepared: PreparedRun) -> str:
+    """Return a line about an epoch; that of a mixture has other tokens than the training split."""
+    job, tokens = prepared.job, _tokens(prepared)
+    rows = f"{job.samples:,} rows of at most {_length(job):,} tokens"
+    if job.mix:
+        return f"{rows} in an epoch of the mixture, from {tokens:,} tokens"
+    return f"{rows}, {tokens:,} tokens" if tokens else rows
 
 
 def _share(source: SeenSource, job: Job) -> str:

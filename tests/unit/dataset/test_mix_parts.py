@@ -23,7 +23,7 @@ from jprep.dataset.mix import MixConfig, check_sources, packed_parts
 from jprep.dataset.preprocessing.part_assignment import NO_PART, PartAssignment
 from jprep.dataset.preprocessing.split_assignment import split_of_key
 from jprep.dataset.sampling.sources import check_packed_parts, source_ranges
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, MismatchError
 from jprep.pipeline.recipe import check_recipe, decode_recipe
 from jprep.pipeline.steps import check_steps
 from jprep.tokenizer import load_tokenizer
@@ -147,7 +147,7 @@ def test_the_validation_split_does_not_depend_on_parts(corpus: Corpus, tokenizer
     whole = dataset.parent / "whole"
     plain = pack_parts(corpus, tokenizer, whole, {"weights": {"web": 1, "code": 1}})
     assert plain == pack_parts(corpus, tokenizer, whole, None)
-    assert "mix_parts" not in (whole / "dataset.json").read_text() + str(plain.made_from)
+    assert "mix" not in plain.made_from and "mix_parts" not in (whole / "dataset.json").read_text()
     for suffix in (".bin", ".idx", ".marks"):
         names = [f"validation{suffix}", f"train{suffix}"]
         same = [(whole / name).read_bytes() == (dataset / name).read_bytes() for name in names]
@@ -184,13 +184,18 @@ def test_shares_change_without_packing_and_parts_do_not(corpus: Corpus, tokenize
     manifest, other = read_dataset(dataset), MIX | {"repeats": {}, "weights": dict.fromkeys(MIX["repeats"], 2)}
     assert pack_parts(corpus, tokenizer, dataset, other) == manifest
     check_packed_parts(changed(repeats={}, weights=dict.fromkeys(MIX["repeats"], 2)), manifest, dataset)
-    for mix in (
-        changed(parts=[MIX["parts"][0], MIX["parts"][2], MIX["parts"][1]]),
-        changed(repeats=MIX["repeats"] | {"web": 1}),
-        MixConfig(repeats={"web": 1, "code": 1}),
+    longer = MIX["parts"][1] | {"where": [{"signal": "characters", "min": 61}]}
+    for mix, said in (
+        ({"parts": [MIX["parts"][0], MIX["parts"][2], MIX["parts"][1]]}, "twins, short, long, code"),
+        ({"repeats": MIX["repeats"] | {"web": 1}}, "parts: was twins, long, short, code, is twins, long, short, web"),
+        ({"parts": [MIX["parts"][0], longer, MIX["parts"][2]]}, r"mix\.parts\.long\.where: was .*60"),
     ):
-        with pytest.raises(ConfigError, match=r"packed in other parts than dataset\.mix has"):
-            check_packed_parts(mix, manifest, dataset)
+        with pytest.raises(ConfigError, match=f"packed in other parts than dataset.mix has now .*{said}"):
+            check_packed_parts(changed(**mix), manifest, dataset)
+        with pytest.raises(MismatchError, match=said):
+            pack_parts(corpus, tokenizer, dataset, MIX | mix)
+    with pytest.raises(ConfigError, match="is none"):
+        check_packed_parts(MixConfig(repeats={"web": 1, "code": 1}), manifest, dataset)
 
 
 def test_a_named_source_has_its_other_documents() -> None:
