@@ -70,7 +70,11 @@ def pack_parts(
 
 def mixed_parts_dataset(folder: Path, mix: MixConfig, sizes: dict[str, int], ids: int, **fields: Any) -> Path:
     """Write the dataset of `mixed_dataset` as one that has some numbers of documents in the parts of a mixture."""
-    mixed_dataset(folder, ids, **fields)
+    return divide(mixed_dataset(folder, ids, **fields), mix, sizes)
+
+
+def divide(folder: Path, mix: MixConfig, sizes: dict[str, int], **fields: Any) -> Path:
+    """Make the manifest of a dataset say that it was packed in parts with some numbers of documents."""
     found, split, parts, first = read_dataset(folder), IndexedSplit(folder / "train", "uint16"), [], 0
     for name, documents in sizes.items():
         stop = first + documents
@@ -79,5 +83,5 @@ def mixed_parts_dataset(folder: Path, mix: MixConfig, sizes: dict[str, int], ids
     assert first == len(split)
     listed = plain(packed_parts(mix, [source["name"] for source in found.sources]))
     made_from = found.made_from | {"mix": {"parts": listed}}
-    write_dataset(folder, msgspec.structs.replace(found, mix_parts=parts, made_from=made_from))
+    write_dataset(folder, msgspec.structs.replace(found, mix_parts=parts, made_from=made_from, **fields))
     return folder

@@ -156,7 +156,9 @@ def _files(figures: DatasetFigures) -> list[list[Any]]:
 def _figures(figures: DatasetFigures) -> dict[str, Any]:
     lengths = figures.lengths._asdict() if figures.lengths else None
     splits = [each._asdict() for each in figures.splits]
-    return _totals(figures) | {"splits": splits, "lengths": lengths, "by_source": figures.by_source}
+    mixture = {"mix_parts": figures.manifest.mix_parts, "left_out": figures.manifest.left_out}
+    parts = msgspec.to_builtins(mixture) if figures.manifest.mix_parts else {}
+    return _totals(figures) | {"splits": splits, "lengths": lengths, "by_source": figures.by_source} | parts
 
 
 def _notes(figures: DatasetFigures) -> list[str]:

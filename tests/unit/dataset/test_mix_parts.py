@@ -143,6 +143,18 @@ def test_no_document_is_lost_silently(corpus: Corpus, dataset: Path) -> None:
     assert ranges["long", "train"] == 1 and ranges["", "validation"] == 2
 
 
+def test_a_shard_of_which_nothing_is_taken(corpus: Corpus, tokenizer: Path, tmp_path: Path) -> None:
+    parts = [{"name": "long", "where": [{"signal": "characters", "min": 100}]}, {"name": "empty", "source": "code",
+             "where": [{"signal": "characters", "below": 0}]}]  # fmt: skip
+    mix = {"weights": {"long": 1, "empty": 0}, "parts": parts}
+    found = pack_parts(corpus, tokenizer, tmp_path / "d", mix, validation=0)
+    taken = [doc for doc in corpus if len(doc.text) >= 100]
+    assert [(part.name, part.documents) for part in found.mix_parts] == [("long", len(taken)), ("empty", 0)]
+    left = Counter(doc.source for doc in corpus) - Counter(doc.source for doc in taken)
+    assert {each.source: each.documents for each in found.left_out} == left
+    assert len(IndexedSplit(tmp_path / "d" / "train", found.dtype)) == len(taken)
+
+
 def test_the_validation_split_does_not_depend_on_parts(corpus: Corpus, tokenizer: Path, dataset: Path) -> None:
     whole = dataset.parent / "whole"
     plain = pack_parts(corpus, tokenizer, whole, {"weights": {"web": 1, "code": 1}})
