@@ -14,6 +14,7 @@ NO_PART = -1
 """The number of a document that no part takes: in a list of parts, the entry behind them."""
 
 _SIZE = "near_size"  # key of `meta`
+_MAX_DIGITS = 18  # that fit 64 bits
 
 
 class PartAssignment:
@@ -69,5 +70,6 @@ def _cluster_sizes(meta: Any) -> npt.NDArray[np.int64]:
     keys, values = map(meta.flatten().field, ("key", "value"))
     own = pc.equal(keys, _SIZE).to_numpy(zero_copy_only=False)
     documents = pc.list_parent_indices(meta).to_numpy(zero_copy_only=False)
-    sizes[documents[own]] = [int(value) for value in values.filter(own).to_pylist()]
+    found = values.filter(own).to_pylist()  # a reader may have a field of this name
+    sizes[documents[own]] = [int(value) if value.isdecimal() and len(value) <= _MAX_DIGITS else 1 for value in found]
     return sizes

@@ -20,6 +20,7 @@ from jprep.dataset.indexed.split import IndexedSplit
 from jprep.dataset.lineage import find_origin, locate_document
 from jprep.dataset.manifest import DatasetManifest, dataset_config, read_dataset
 from jprep.dataset.mix import MixConfig, check_sources, packed_parts
+from jprep.dataset.mix_parts import MixPart, SizeLimits
 from jprep.dataset.preprocessing.part_assignment import NO_PART, PartAssignment
 from jprep.dataset.preprocessing.split_assignment import split_of_key
 from jprep.dataset.sampling.sources import check_packed_parts, source_ranges
@@ -81,6 +82,15 @@ def test_the_first_part_that_matches_takes_a_document(
     found = PartAssignment(mix.mix.parts if mix.mix else []).parts_of(batch)
     assert found.tolist() == [expected(row, parts) for row in rows]
     assert PartAssignment(mix.mix.parts if mix.mix else []).parts_of(batch.slice(1)).tolist() == found[1:].tolist()
+
+
+def test_a_field_of_the_reader_is_no_size() -> None:
+    pair = pa.struct([("key", pa.string()), ("value", pa.string())])
+    values = ["4", "many", "", "9" * 30, "-7"]
+    meta = pa.array([[{"key": "near_size", "value": value}] for value in values], pa.list_(pair))
+    batch = pa.record_batch({"source": pa.array(["a"] * len(values)), "meta": meta})
+    parts = [MixPart(name="p", cluster_size=SizeLimits(min=2))]
+    assert PartAssignment(parts).parts_of(batch).tolist() == [0, *[NO_PART] * 4]
 
 
 @pytest.fixture(scope="module")
