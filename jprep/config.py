@@ -57,7 +57,7 @@ def apply_overrides(raw: dict[str, Any], overrides: Iterable[str] | Mapping[str,
         if not equals or not key:
             fix = "e.g. --set corpus.segmenter=none"
             raise ConfigError(f"--set expects KEY=VALUE, got {setting!r}", fix=fix)
-        _override(raw, key, _value(text), setting)
+        _override(raw, key, parse_value(text), setting)
     return raw
 
 
@@ -148,7 +148,7 @@ def _toml(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return a TOML value; a text that is none is a string, so that `--set corpus.segmenter=none` needs no quotes."""
     try:
         return tomllib.loads(f"v = {text}")["v"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import msgspec
 
 from jprep.corpus.api import Corpus
 from jprep.corpus.document import Document
+from jprep.corpus.shard_reader import CorpusShard, read_batches
 from jprep.corpus.store import MANIFEST, read_rows
 from jprep.dataset.indexed.split import IndexedSplit
 from jprep.dataset.manifest import DatasetManifest, ShardRange, read_dataset, verify_split
+from jprep.dataset.mix_parts import MixPart
+from jprep.dataset.preprocessing.part_assignment import PartAssignment
 from jprep.dataset.preprocessing.split_assignment import SplitAssignment
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, MismatchError
@@ -24,7 +28,7 @@ AROUND = 20
 """Tokens of context shown on each side of a token."""
 
 
-class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A document of a dataset and the corpus shard it came from.
 
     Attributes:
@@ -33,7 +37,8 @@ class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True):
         tokens: index of its first token in the split, and of the one after its last.
         part: the corpus shard that holds it.
         sha256: SHA-256 of that shard.
-        number: index among the split's documents of that shard, from 0.
+        number: index among the split's documents of that shard, from 0; among those of `mix_part`, if there is one.
+        mix_part: the part of the mixture that it belongs to, or "".
     """
 
     split: str
@@ -42,6 +47,7 @@ class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True):
     part: str
     sha256: str
     number: int
+    mix_part: str = ""
 
 
 class DocumentOrigin(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +115,7 @@ def locate_document(
         part=part.path,
         sha256=part.sha256,
         number=number - before,
+        mix_part=part.mix_part,
     )
 
 
@@ -168,13 +175,25 @@ def find_origin(dataset: DatasetManifest, location: DocumentLocation, corpus: Pa
     splitting = SplitAssignment(config["validation"], config.get("test", 0.0), by_text)
     part, left = Output(location.part, 0, location.sha256), location.number
     columns = {"title", "url", "source", *splitting.columns}
+    own = _in_part(dataset, location, corpus)
     for row, doc in enumerate(read_rows(corpus, part, Document, sorted(columns), fix=fix)):
-        if splitting.split_of(doc) == location.split:
+        if next(own) and splitting.split_of(doc) == location.split:
             if not left:
                 about = next(source for source in dataset.sources if source["name"] == doc.source)
                 return DocumentOrigin(id=doc.id, title=doc.title, url=doc.url, source=doc.source, row=row, about=about)
             left -= 1
     raise MismatchError("the shard has fewer documents than were packed", where=str(corpus / location.part))
+
+
+def _in_part(dataset: DatasetManifest, location: DocumentLocation, corpus: Path) -> Iterator[bool]:
+    """Yield whether each document of the shard belongs to the part of the mixture in which the location is."""
+    if not location.mix_part:
+        yield from itertools.repeat(True)
+    parts = msgspec.convert(dataset.made_from["mix"]["parts"], list[MixPart])
+    chosen = PartAssignment(parts)
+    number = [part.name for part in parts].index(location.mix_part)
+    for batch in read_batches(corpus, CorpusShard(location.part, location.sha256, 0), chosen.columns):
+        yield from (chosen.parts_of(batch) == number).tolist()
 
 
 def text_around(

@@ -42,8 +42,8 @@ class DatasetConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             names of the corpus's sources that the split consists of, in whole. `tokenizer train` leaves out sources
             that are named here.
         test: the same for the test split, which no training reads; 0 makes none.
-        mix: how the sources are mixed in training; without it, each epoch has every row once. The packed files do not
-            depend on it.
+        mix: how the sources, or parts of them, are mixed in training; without it, each epoch has every row once. Of
+            it, the packed files depend on the parts only.
     """
 
     validation: float | list[str] = 0.005
@@ -83,27 +83,60 @@ class Split(msgspec.Struct, frozen=True):
         inner_path(self.name)
 
 
-class ShardRange(msgspec.Struct, frozen=True):
+class ShardRange(msgspec.Struct, frozen=True, omit_defaults=True):
     """The documents and tokens of each split that came from one shard of the corpus.
+
+    In a dataset with a mixture of parts, one range has what a part of the training split has of a shard, or what the
+    other splits have of it.
 
     Attributes:
         path: the corpus shard.
         sha256: SHA-256 of that shard.
         documents: split → first document from this shard, and the one after the last.
         tokens: split → first token from this shard, and the one after the last.
+        mix_part: the part of the mixture that these documents of the training split belong to, or "".
     """
 
     path: str
     sha256: str
     documents: dict[str, tuple[int, int]]
     tokens: dict[str, tuple[int, int]]
+    mix_part: str = ""
 
     def __post_init__(self) -> None:
         """Reject a path that leads outside the corpus."""
         inner_path(self.path)
 
 
-class DatasetManifest(msgspec.Struct, frozen=True, kw_only=True):
+class PackedPart(msgspec.Struct, frozen=True):
+    """A part of the mixture in the training split. The parts are stored one after the other.
+
+    Attributes:
+        name: its name.
+        documents: number of documents.
+        tokens: number of tokens, including one end-of-document token per document.
+    """
+
+    name: str
+    documents: int
+    tokens: int
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """Documents of the training split that no part of the mixture takes; they are not in the dataset.
+
+    Attributes:
+        source: their source.
+        documents: number of documents.
+        bytes: bytes of their text.
+    """
+
+    source: str
+    documents: int
+    bytes: int
+
+
+class DatasetManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`dataset.json`. It is written last: a directory without it is unfinished.
 
     Attributes:
@@ -119,9 +152,11 @@ class DatasetManifest(msgspec.Struct, frozen=True, kw_only=True):
         newline: id of the newline between two paragraphs; -1 if the tokenizer replaces newlines by spaces, the unknown
             token's id if the newline has no piece.
         splits: the splits, `train` first.
-        parts: the corpus's shards in order.
+        parts: the corpus's shards in order; with parts of a mixture, part by part.
         sources: name, licence and homepage of each source of the corpus, and the hashes of its files.
         counts: counters by dotted name.
+        mix_parts: the parts of the mixture, in order; empty if it has none.
+        left_out: what no part takes, by source.
     """
 
     jprep: str
@@ -138,6 +173,8 @@ class DatasetManifest(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[ShardRange]
     sources: list[dict[str, Any]]
     counts: dict[str, int]
+    mix_parts: list[PackedPart] = []
+    left_out: list[LeftOut] = []
 
 
 def dataset_config(section: Mapping[str, Any], where: str) -> DatasetConfig:

@@ -1,13 +1,15 @@
-"""The recipe's `[dataset.mix]`: how often a training sees each source, from step to step."""
+"""The recipe's `[dataset.mix]`: how often a training sees each source or part, from step to step."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jprep.config import ConfigSection
+from jprep.dataset.mix_parts import MixPart, check_mix_parts, check_part_values
+from jprep.engine.fingerprint import plain
 from jprep.errors import ConfigError
 
 WHERE = "[dataset.mix]"
@@ -29,18 +31,21 @@ class MixStage(ConfigSection, frozen=True):
 
 
 class MixConfig(ConfigSection, frozen=True):
-    """How the sources of a dataset are mixed in training: either `weights` or `repeats` names each of them.
+    """How the sources of a dataset, or parts of them, are mixed in training: `weights` or `repeats` names each of them.
 
     Attributes:
-        weights: source → its share of the rows; only their ratios matter. 0 leaves a source out.
-        repeats: source → how often its rows occur in one epoch of the mixture, e.g. 4 or 0.5; 0 leaves a source out.
+        weights: source or part → its share of the rows; only their ratios matter. 0 leaves it out.
+        repeats: source or part → how often its rows occur in one epoch of the mixture, e.g. 4 or 0.5; 0 leaves it out.
         stages: stages before that, each with its own shares: a warm-up, a main phase. `weights` or `repeats` above are
             for the steps after the last stage.
+        parts: documents that the tables above name like a source. The first part that takes a document has it; after
+            the parts, a source that is named has its other documents.
     """
 
     weights: dict[str, float] = {}
     repeats: dict[str, float] = {}
     stages: list[MixStage] = []
+    parts: list[MixPart] = []
 
 
 class Phase(NamedTuple):
@@ -63,7 +68,7 @@ def phases(mix: MixConfig) -> list[Phase]:
 
 
 def named_sources(mix: MixConfig) -> list[str]:
-    """Return the names of all sources that a mixture mentions, in order of their first mention."""
+    """Return all names in the tables of a mixture, in order of their first mention."""
     tables = [table for one in _tables(mix) for table in (one.weights, one.repeats)]
     return list(dict.fromkeys(name for table in tables for name in table))
 
@@ -74,6 +79,7 @@ def check_mix(mix: MixConfig, where: str = WHERE) -> None:
     Raises:
         ConfigError: neither or both of weights and repeats, a number out of its range, or stages out of order.
     """
+    check_part_values(mix.parts, where)
     for number, table in enumerate(_tables(mix)):
         _check_shares(f"dataset.mix.stages[{number - 1}]" if number else "dataset.mix", table, where)
     ends = [0, *(stage.until_step for stage in mix.stages)]
@@ -84,27 +90,74 @@ def check_mix(mix: MixConfig, where: str = WHERE) -> None:
 
 
 def check_known(mix: MixConfig, known: Iterable[str], where: str, *, optional: Iterable[str] = ()) -> None:
-    """Check that a mixture names sources that exist, and each table all of them.
+    """Check that a mixture names what exists, and each table all of it.
 
     Args:
         mix: the mixture.
-        known: names of the sources, in order.
+        known: names of the sources or parts, in order.
         where: the place, for errors.
-        optional: names of sources that need not be named, because no training reads them.
+        optional: names that need not be named.
 
     Raises:
-        ConfigError: a source that does not exist, or one that is not named.
+        ConfigError: a name that does not exist, or one that is not named.
     """
     known, spare = list(known), set(optional)
+    kind = "source or part" if mix.parts else "source"
     for name in named_sources(mix):
         if name not in known:
-            fix = f"the sources: {', '.join(known)}"
-            raise ConfigError(f"dataset.mix names the source {name!r}, which does not exist", where=where, fix=fix)
+            fix = f"the {kind.replace(' or ', 's and ')}s: {', '.join(known)}"
+            raise ConfigError(f"dataset.mix names the {kind} {name!r}, which does not exist", where=where, fix=fix)
     for table in _tables(mix):
         shares = table.weights or table.repeats
         if missing := [name for name in known if name not in shares and name not in spare]:
             what = f"dataset.mix does not say how much of {', '.join(missing)} to use"
-            raise ConfigError(what, where=where, fix=f"name every source; {missing[0]} = 0 leaves it out")
+            raise ConfigError(what, where=where, fix=f"name every {kind}; {missing[0]} = 0 leaves it out")
+
+
+def check_sources(mix: MixConfig, sources: Iterable[str], where: str, *, held_out: Iterable[str] = ()) -> None:
+    """Check a mixture against the sources of a corpus, before anything is packed.
+
+    Args:
+        mix: the mixture.
+        sources: names of the sources, in order.
+        where: the place, for errors.
+        held_out: names of the sources that no training reads.
+
+    Raises:
+        ConfigError: a source that does not exist, or one that is neither named nor divided into parts.
+    """
+    sources, held = list(sources), list(held_out)
+    check_mix_parts(mix.parts, sources, held, where)
+    whole = any(not part.source for part in mix.parts)
+    divided = {*sources} if whole else {part.source for part in mix.parts}
+    named = set(named_sources(mix))
+    optional = [name for name in sources if name in held or (name in divided and name not in named)]
+    check_known(mix, [*(part.name for part in mix.parts), *sources], where, optional=optional)
+
+
+def packed_parts(mix: MixConfig | None, sources: Iterable[str]) -> list[MixPart]:
+    """Return the parts that a training split is divided into, in order; none if the mixture has no parts.
+
+    Behind the mixture's own parts, each source that it names is a part with its other documents.
+
+    Args:
+        mix: the mixture.
+        sources: names of the sources of the corpus, in order.
+    """
+    if mix is None or not mix.parts:
+        return []
+    named = set(named_sources(mix))
+    return [*mix.parts, *(MixPart(name=name, source=name) for name in sources if name in named)]
+
+
+def plain_mix(mix: MixConfig) -> dict[str, Any]:
+    """Return a mixture for a fingerprint or a manifest: without a key that it does not use and that came later."""
+    return {key: value for key, value in plain(mix).items() if key != "parts" or value}
+
+
+def describe_kind(mix: MixConfig, name: str) -> str:
+    """Return `part` or `source`, for messages about a name."""
+    return "part" if any(part.name == name for part in mix.parts) else "source"
 
 
 def has_same_rows(mix: MixConfig, before: MixConfig, steps: int) -> bool:
@@ -138,7 +191,7 @@ def _check_shares(key: str, table: MixConfig | MixStage, where: str) -> None:
     shares = table.weights or table.repeats
     for name, share in shares.items():
         if not (math.isfinite(share) and 0 <= share <= _HIGHEST):
-            what = f"{key} gives the source {name!r} the share {share:g}"
+            what = f"{key} gives {name!r} the share {share:g}"
             raise ConfigError(what, where=where, fix=f"use a number from 0 to {_HIGHEST:g}")
     if not any(shares.values()):
-        raise ConfigError(f"{key} leaves out every source", where=where, fix="give one of them a number above 0")
+        raise ConfigError(f"{key} leaves out everything", where=where, fix="give one of them a number above 0")

@@ -20,14 +20,16 @@ from jprep.dataset.manifest import (
     DatasetConfig,
     DatasetManifest,
     HeldOut,
-    ShardRange,
     Split,
     read_dataset,
 )
-from jprep.dataset.mix import check_known
+from jprep.dataset.mix import WHERE, check_sources, packed_parts
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
 from jprep.dataset.preprocessing.merge import MergeStage
+from jprep.dataset.preprocessing.part_columns import check_corpus_columns
+from jprep.dataset.preprocessing.placement import Placement
+from jprep.dataset.preprocessing.shard_ranges import left_out_sizes, packed_sizes, shard_ranges
 from jprep.dataset.preprocessing.split_assignment import SplitAssignment
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.mismatch import describe_mismatch
@@ -104,11 +106,14 @@ class PackPlan:
         encoder: encodes documents; knows the separator ids and the token type.
         splits: names of the splits.
         splitting: assigns documents to splits.
+        parts: the parts of the mixture that the training split is divided into; empty if it has none.
+        placement: assigns documents to splits and parts.
         made_from: everything that the dataset depends on.
 
     Raises:
         MismatchError: a file of the tokenizer differs from its card.
-        ConfigError: the tokenizer does not fit the corpus, or a split would be empty.
+        ConfigError: the tokenizer does not fit the corpus, a split would be empty, or the corpus does not keep what the
+            parts compare.
     """
 
     def __init__(self, corpus: Corpus, tokenizer_folder: Path, config: DatasetConfig) -> None:
@@ -121,6 +126,9 @@ class PackPlan:
         _check_segmenter(corpus, self.tokenizer)
         _check_sources(corpus, config)
         self.splitting = SplitAssignment.of_corpus(config.validation, config.test, corpus.manifest)
+        self.parts = packed_parts(config.mix, [source["name"] for source in corpus.manifest.sources])
+        check_corpus_columns(self.parts, corpus)
+        self.placement = Placement(self.splitting, self.parts)
         _check_not_empty(corpus, self.splitting, self.splits)
         self.made_from = plain(self._fields())
 
@@ -137,11 +145,15 @@ class PackPlan:
             "config": _fingerprinted(self.config),
             "libraries": {name: version(name) for name in _LIBRARIES},
         }
-        return fields | ({"split_by_text": self.splitting.by_text} if self.splitting.by_text else {})
+        by_text = {"split_by_text": self.splitting.by_text} if self.splitting.by_text else {}
+        return fields | by_text | ({"mix": {"parts": self.parts}} if self.parts else {})
 
 
 def _fingerprinted(config: DatasetConfig) -> dict[str, Any]:
-    """Return the values that the packed files depend on: not the mixture, which is part of the sampler."""
+    """Return the values that the packed files depend on: not the mixture, which is part of the sampler, but its parts.
+
+    Those are a field of their own.
+    """
     fields = msgspec.structs.asdict(config)
     return {key: value for key, value in fields.items() if key != "mix" and (key != "test" or value)}
 
@@ -193,7 +205,7 @@ def _check_sources(corpus: Corpus, config: DatasetConfig) -> None:
         fix = f"its sources: {', '.join(known)}"
         raise ConfigError(f"this corpus has no source {unknown[0]!r}", where="[dataset]", fix=fix)
     if config.mix:
-        check_known(config.mix, known, "[dataset.mix]", optional=config.held_out)
+        check_sources(config.mix, known, WHERE, held_out=config.held_out)
 
 
 def _check_not_empty(corpus: Corpus, splitting: SplitAssignment, splits: list[str]) -> None:
@@ -226,8 +238,11 @@ class _Packing:
             return self._finished()
         plan = self._plan
         state = f"{STATE}/{EncodeStage.name}/"
-        encoded = self._stage(EncodeStage(plan.corpus, plan.tokenizer.folder, plan.splitting, plan.made_from, state))
-        merged = self._stage(MergeStage(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
+        encoding = EncodeStage(plan.corpus, plan.tokenizer.folder, plan.placement, plan.made_from, state)
+        encoded, folders = self._stage(encoding), plan.placement.folders(plan.splits)
+        if not any(output.folder in folders[TRAIN] for receipt in encoded for output in receipt.outputs):
+            raise ConfigError("no document belongs to a part", where=WHERE, fix="use other limits, or add a part")
+        merged = self._stage(MergeStage(encoded, folders, plan.encoder.dtype, plan.made_from))
         dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in merged})
         self._out.clean()
         return dataset
@@ -245,6 +260,7 @@ class _Packing:
 
     def _seal(self, encoded: list[Receipt], files: dict[str, list[Output]]) -> DatasetManifest:
         plan, manifest = self._plan, self._plan.corpus.manifest
+        names = [source["name"] for source in manifest.sources]
         identity, counts = fingerprint(plan.made_from), sum_counts([receipt.counts for receipt in encoded])
         dataset = DatasetManifest(
             jprep=version("jprep"),
@@ -258,9 +274,11 @@ class _Packing:
             end=plan.encoder.end,
             newline=plan.encoder.newline,
             splits=[_split(name, counts, files[name]) for name in plan.splits],
-            parts=_shard_ranges(manifest.parts, encoded, plan.splits),
+            parts=shard_ranges(manifest.parts, encoded, plan.splits, plan.parts),
             sources=manifest.sources,
             counts=counts,
+            mix_parts=packed_sizes(encoded, plan.parts),
+            left_out=left_out_sizes(manifest.parts, encoded, names) if plan.parts else [],
         )
         self._out.seal(dataset)
         return dataset
@@ -268,23 +286,6 @@ class _Packing:
 
 def _split(name: str, counts: dict[str, int], files: list[Output]) -> Split:
     return Split(name, counts[count_name(name, "documents")], counts[count_name(name, "tokens")], files)
-
-
-def _shard_ranges(shards: list[Output], encoded: list[Receipt], splits: list[str]) -> list[ShardRange]:
-    """Return the documents and tokens that each corpus shard contributed."""
-    ranges, at = list[ShardRange](), dict.fromkeys((count_name(split, what) for split in SPLITS for what in _RANGES), 0)
-    for shard, receipt in zip(shards, encoded, strict=True):
-        ends = {name: start + receipt.counts.get(name, 0) for name, start in at.items()}
-        spans = {
-            what: {split: (at[count_name(split, what)], ends[count_name(split, what)]) for split in splits}
-            for what in _RANGES
-        }
-        ranges.append(ShardRange(shard.path, shard.sha256, **spans))
-        at = ends
-    return ranges
-
-
-_RANGES = ("documents", "tokens")
 
 
 def _signature(name: str, made_from: dict[str, Any], identity: str) -> str:

@@ -10,6 +10,9 @@ from jprep.engine.fingerprint import abbreviate
 _GROUPS = ("documents", "words", "config", "about")
 """First keys that only group others, and that users do not know."""
 
+_MEMBERS = ("sources", "filters", "normalizers", "parts")
+"""Keys of lists whose members have names: sources, steps, parts of a mixture."""
+
 _ABSENT: Any = object()
 """Stands for a key that one side does not have; shown as null."""
 
@@ -34,7 +37,7 @@ def _differences(ours: Any, theirs: Any, path: tuple[str, ...]) -> Iterator[str]
         yield f"{_MADE[path[-1]]} is a different one, or has changed"
     elif path and path[-1] == "files" and _named(ours) and _named(theirs):
         yield from list(_files(_by_name(ours), _by_name(theirs), path)) or [_whole(ours, theirs, path)]
-    elif path and path[-1] in ("sources", "filters", "normalizers") and _named(ours) and _named(theirs):
+    elif path and path[-1] in _MEMBERS and _named(ours) and _named(theirs):
         yield from list(_members(_by_name(ours), _by_name(theirs), path)) or [_whole(ours, theirs, path)]
     elif _is_step(ours) and _is_step(theirs):
         yield from list(_step(ours, theirs, path)) or [_whole(ours, theirs, path)]

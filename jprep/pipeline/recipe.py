@@ -16,7 +16,7 @@ from jprep.config import apply_overrides, merge_tables, parse_config
 from jprep.corpus import config as corpus_config
 from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name
 from jprep.dataset.manifest import DatasetConfig, check_dataset_config
-from jprep.dataset.mix import check_known
+from jprep.dataset.mix import check_sources
 from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
@@ -196,7 +196,7 @@ def _resolve_paths(raw: Any, folder: Path) -> Any:
 def _check_mixed_sources(recipe: Recipe, where: str) -> None:
     dataset, sources = recipe.dataset or DatasetConfig(), [source.name for source in recipe.corpus.sources]
     if dataset.mix and sources:
-        check_known(dataset.mix, sources, f"{where}, [dataset.mix]", optional=dataset.held_out)
+        check_sources(dataset.mix, sources, f"{where}, [dataset.mix]", held_out=dataset.held_out)
 
 
 def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[str, StepRef]]:

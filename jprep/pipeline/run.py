@@ -350,7 +350,10 @@ def _dataset(plan: RunPlan, reporter: RunReporter) -> int:
     paths, config = plan.paths, plan.recipe.dataset or DatasetConfig()
     with reporter.executor(plan.workers) as (executor, progress):
         dataset = pack(Corpus(paths.corpus), paths.tokenizer, config, paths.dataset, executor, progress)
+    left_out = [f"{each.documents:,} documents of {each.source}" for each in dataset.left_out]
     reporter.result(", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits))
+    if left_out:
+        reporter.result(f"in no part of the mixture, left out: {', '.join(left_out)}")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -10,6 +11,7 @@ from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import files_by_name
 from jprep.corpus.stages.read import CorpusSteps
 from jprep.dataset.manifest import DatasetConfig, describe_held_out
+from jprep.dataset.preprocessing.part_columns import check_recipe_columns
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
@@ -76,11 +78,14 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         corpus: whether a finished corpus is given.
 
     Raises:
-        ConfigError: there is no such step, backend, pretrained model or bucket, or a schedule does not fit the steps.
+        ConfigError: there is no such step, backend, pretrained model or bucket, a schedule does not fit the steps, or
+            the corpus will not keep what the parts of a mixture compare.
         MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     if "corpus" in steps and not corpus:
-        CorpusSteps(recipe.corpus, recipe.corpus.segmenter).close()
+        with closing(CorpusSteps(recipe.corpus, recipe.corpus.segmenter)) as built:
+            mix = recipe.dataset.mix if recipe.dataset else None
+            check_recipe_columns(mix.parts if mix else [], recipe.corpus, built.signals)
     if "train" in steps and (train := recipe.train):
         if train.steps:
             check_schedule(train.schedule, train.steps)

@@ -9,17 +9,20 @@ import pty
 import re
 import signal
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from jprep.dataset.manifest import LeftOut, dataset_config
 from jprep.io.environments import STAMP, InstalledEnvironment
 from jprep.train.launcher.environments import pip_requirements
 from jprep.train.run.events import read_events
 from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
 from tests.fakes.numpy_backend import offer
+from tests.fakes.parts_dataset import divide
 from tests.fakes.small_run import await_true, weights
 from tests.fakes.small_work import small_work
 
@@ -92,6 +95,26 @@ def test_the_only_backend_with_options_in_the_recipe_is_used(workspace: Workspac
         file.write("[train.backend.numpy]\nrows = 4\n")
     found = workspace.jprep("train", "small.toml", "--dry-run", "--json", cwd=workspace.folder, env=workspace.env)
     assert json.loads(found.stdout)["plan"].items() >= {"rows": 4, "accumulate": 2}.items()
+
+
+def test_a_dry_run_shows_the_parts_of_a_mixture_and_what_is_in_none(workspace: Workspace) -> None:
+    name = "the-best-documents"
+    section = (
+        f'[dataset.mix]\nrepeats = {{ {name} = 3, rest = 0.5 }}\nparts = [{{ name = "{name}" }}, {{ name = "rest" }}]\n'
+    )
+    mix = dataset_config(tomllib.loads(section)["dataset"], "here").mix
+    assert mix
+    sizes, left_out = {name: 20, "rest": 40}, [LeftOut("web", 1234, 5)]
+    divide(workspace.folder / "work" / "small" / "dataset", mix, sizes, left_out=left_out)
+    with workspace.folder.joinpath("small.toml").open("a") as file:
+        file.write(section)
+    options = ("--dry-run", "--set", "train.steps=0", "--set", "train.epochs=1", "--set", "train.batch=1")
+    shown = workspace.train(*options).stdout
+    assert re.search(rf"\n    {name} +\d+\.\d\d% of the rows: [\d,]+, [\d,]+ tokens, 3\.00 epochs\n", shown)
+    assert re.search(r"\n    rest +\d.* tokens, 0\.50 epochs\n    in no part +1,234 documents of web\n", shown)
+    found = json.loads(workspace.train(*options, "--json").stdout)
+    assert found["left_out"] == [{"source": "web", "documents": 1234, "bytes": 5}]
+    assert [one["epochs"] for one in found["sources"]] == [3, 0.5]
 
 
 def test_a_dry_run_estimates_the_duration_and_warns_of_an_absurd_one(workspace: Workspace) -> None:

@@ -26,10 +26,12 @@ from jprep.corpus.store import read_manifest
 from jprep.dataset.exports import export_dataset
 from jprep.dataset.exports.base import ExportOptions
 from jprep.dataset.indexed.split import IndexedSplit
+from jprep.dataset.manifest import dataset_config, read_dataset
 from jprep.dataset.mix import MixConfig
 from jprep.tokenizer.tokenizer import Tokenizer
 from tests.conftest import ROOT, SHARED, Run
-from tests.fakes.small_dataset import SPLITS, flat, lay_out
+from tests.fakes.parts_dataset import mixed_parts_dataset
+from tests.fakes.small_dataset import SPLITS, VOCAB, flat, lay_out
 from tests.unit.dataset.test_mixtures import mixed_dataset
 from tests.unit.tokenizer.test_export_normalizers import DENSE
 from tests.unit.tokenizer.vocabularies import finished, small
@@ -159,6 +161,25 @@ def test_megatron_reads_a_blend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (whole, train, valid, test), rows = json.loads(read)
     assert whole == train == [["train-0000-wiki", "train-0002-web", "train-0003-books"], [3.0, 1.0, 0.5]]
     assert valid is None and test is None
+    split = IndexedSplit(dataset / "train", "uint16")
+    assert [row for name in whole[0] for row in rows[name]] == [document.tolist() for document in split]
+
+
+def test_megatron_reads_a_blend_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (python := os.environ.get("JPREP_TORCH")):
+        pytest.skip("JPREP_TORCH names no Python that has PyTorch")
+    section = {"repeats": {"top": 3, "rest": 1}, "parts": [{"name": "top", "source": "wiki"}, {"name": "rest"}]}
+    mix, sizes = dataset_config({"mix": section}, "here").mix, {"top": 40, "rest": 30}
+    assert mix
+    dataset = mixed_parts_dataset(tmp_path / "dataset", mix, sizes, VOCAB)
+    export_dataset(dataset, None, "megatron-blend", tmp_path / "blend", ExportOptions(mix=mix))
+    monkeypatch.chdir(tmp_path / "blend")
+    read = output(python, "-W", "ignore", "-c", BLEND, PYTHONPATH=str(clients() / "megatron")).splitlines()[-1]
+    (whole, train, valid, test), rows = json.loads(read)
+    tokens = [part.tokens for part in read_dataset(dataset).mix_parts]
+    assert whole == train == [["train-0000-top", "train-0001-rest"], [3.0 * tokens[0], tokens[1]]]
+    assert valid is None and test is None
+    assert [len(rows[name]) for name in whole[0]] == list(sizes.values())
     split = IndexedSplit(dataset / "train", "uint16")
     assert [row for name in whole[0] for row in rows[name]] == [document.tolist() for document in split]
 

@@ -10,11 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from jprep.dataset.manifest import read_dataset
 from tests.command_server import CommandServer
 from tests.conftest import COMMAND, Run, digests, environment
 
 PLACES = ["stage.begun@2", "output.opened", "output.written@9", "output.renamed@3", "receipt.written", "stage.done@2"]
 PARTS = 3
+MIX = (
+    'dataset.mix={weights={short=2,whole=1,s1=1},parts=[{name="short",where=[{signal="characters",max=21}]},'
+    '{name="whole",source="s2"}]}'
+)
+MIX_PLACES = ["output.opened@4", "output.written@9", "output.renamed@12", "receipt.written@2", "stage.done@2"]
 
 
 @pytest.fixture(scope="session")
@@ -27,16 +33,19 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> tuple[Path, 
         (folder / f"{part}.txt").write_text(text, encoding="utf-8")
         reader = '{ use = "text", documents = "blank_line" }'
         sources.append(f'[[corpus.sources]]\nname = "s{part}"\npaths = ["{folder}/{part}.txt"]\nreader = {reader}\n')
-    (folder / "r.toml").write_text('name = "r"\n[corpus]\nsegmenter = "none"\n' + "".join(sources), encoding="utf-8")
+    (folder / "r.toml").write_text(
+        'name = "r"\n[corpus]\nsegmenter = "none"\nsignals = ["characters"]\n' + "".join(sources), encoding="utf-8"
+    )
     jprep("corpus", "build", folder / "r.toml", "-o", folder / "corpus")
     model = ("--model", "byte-bpe", "--vocab-size", 300, "--boundaries", "none")
     jprep("tokenizer", "train", folder / "corpus", "-o", folder / "tokenizer", *model)
     return folder / "corpus", folder / "tokenizer"
 
 
-def command(inputs: tuple[Path, Path], folder: Path, workers: int = 1) -> list[str]:
+def command(inputs: tuple[Path, Path], folder: Path, workers: int = 1, *settings: str) -> list[str]:
     corpus, tokenizer = map(str, inputs)
-    options = ["--set", "dataset.validation=0.2", "--workers", str(workers)]
+    own = [part for each in ("dataset.validation=0.2", *settings) for part in ("--set", each)]
+    options = [*own, "--workers", str(workers)]
     return ["dataset", "pack", corpus, "--tokenizer", tokenizer, "-o", str(folder), *options]
 
 
@@ -64,6 +73,33 @@ def test_killed_and_resumed(
     assert not (folder / "dataset.json").exists()
     jprep(*command(inputs, folder, workers=2))
     assert digests(folder) == uninterrupted
+
+
+@pytest.fixture(scope="session")
+def in_parts(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+    """Every file's hash of the dataset that is packed in the parts of a mixture."""
+    folder = tmp_path_factory.mktemp("in_parts") / "dataset"
+    jprep(*command(inputs, folder, 2, MIX))
+    dataset = read_dataset(folder)
+    assert all(part.documents for part in dataset.mix_parts) and [each.source for each in dataset.left_out] == ["s0"]
+    return digests(folder)
+
+
+@pytest.mark.parametrize("place", MIX_PLACES)
+def test_killed_and_resumed_in_parts(
+    place: str,
+    inputs: tuple[Path, Path],
+    tmp_path: Path,
+    jprep: Run,
+    command_server: CommandServer,
+    in_parts: dict[str, str],
+) -> None:
+    folder, workers = tmp_path / "dataset", 1 + MIX_PLACES.index(place) % 2
+    env = environment(JPREP_FAILPOINT=f"{place}=kill")
+    killed = command_server.run([COMMAND, *command(inputs, folder, workers, MIX)], env=env, group=True)
+    assert killed.returncode == -signal.SIGKILL and not (folder / "dataset.json").exists()
+    jprep(*command(inputs, folder, 3 - workers, MIX))
+    assert digests(folder) == in_parts
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     metavar="CONDITION",
     help="Drop documents for which the condition is false: 'hiragana_share>=0.2'.",
 )
+@click.option(
+    "--signal",
+    "signals",
+    multiple=True,
+    metavar="SIGNAL",
+    help='Also keep this signal: a name, or a table as in recipes, \'{ use = "quality", model = "DIR" }\'.',
+)
 @click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
 @WORKERS
 @EXECUTOR
@@ -37,13 +44,14 @@ def filter_(
     presets: tuple[str, ...],
     recipe: Path | None,
     conditions: tuple[str, ...],
+    signals: tuple[str, ...],
     output: Path,
     workers: int | None,
     executor: str,
     restart: bool,
     as_json: bool,
 ) -> None:
-    """Filter a finished corpus into a new one, without reading its sources again.
+    """Filter a finished corpus into a new one, or add signals to it, without reading its sources again.
 
     Signals that the corpus keeps are used; others are measured from the text. Interrupt at any time and rerun to
     resume; the output is identical.
@@ -57,20 +65,23 @@ def filter_(
     from jprep.corpus.refilter.run import refilter
     from jprep.engine.worker import reduce_gc
 
-    request = _request(presets, recipe, conditions)
+    request = _request(presets, recipe, conditions, signals)
     reduce_gc()
     with open_executor(workers, executor) as (running, progress):
         manifest = refilter(folder, request, output, running, progress, restart=restart)
     show(manifest, output, as_json=as_json)
 
 
-def _request(presets: tuple[str, ...], recipe: Path | None, conditions: tuple[str, ...]) -> FilterRequest:
+def _request(
+    presets: tuple[str, ...], recipe: Path | None, conditions: tuple[str, ...], signals: tuple[str, ...]
+) -> FilterRequest:
+    from jprep.config import parse_value
     from jprep.corpus.refilter.request import FilterRequest, parse_condition
     from jprep.pipeline.recipe import load_recipe
 
-    if (recipe is None) == (not presets and not conditions):
-        raise click.UsageError("give --preset NAME, --filter CONDITION (or both), or --recipe FILE")
+    if (recipe is None) == (not presets and not conditions and not signals):
+        raise click.UsageError("give --preset NAME, --filter CONDITION or --signal NAME (or several), or --recipe FILE")
     if recipe:
         return FilterRequest.of_recipe(load_recipe(recipe, ()).corpus)
     refs: list[Any] = [{"preset": name} for name in presets]
-    return FilterRequest([*refs, *map(parse_condition, conditions)])
+    return FilterRequest([*refs, *map(parse_condition, conditions)], {}, list(map(parse_value, signals)))

@@ -96,6 +96,8 @@ def _show_found(found: dict[str, Any], dataset: DatasetManifest) -> None:
         echo(one_line(f"id        {origin['id']}"))
         echo(one_line(f"title     {origin['title']}"))
         echo(one_line(f"url       {origin['url']}"))
+    if part := found.get("mix_part"):
+        echo(one_line(f"mixture   {part}"))
     row = f", row {origin['row']:,}" if origin else ""
     echo(one_line(f"part      {found['part']}{row}  sha256 {found['sha256']}"))
     if origin:
@@ -127,15 +129,30 @@ def show(dataset: DatasetManifest, folder: Path, *, as_json: bool) -> None:
         names = ("name", "signature", "fingerprint", "dtype", "vocab_size", "end", "newline", "counts")
         shown = {"folder": str(folder)} | {name: getattr(dataset, name) for name in names}
         shown |= {"figures": figures, "splits": msgspec.to_builtins(dataset.splits)}
-        echo_json(shown | {"parts": msgspec.to_builtins(dataset.parts)})
+        echo_json(shown | {"parts": msgspec.to_builtins(dataset.parts)} | _mixture(dataset))
         return
     echo(one_line(f"{dataset.name}  {folder}"))
     for split in dataset.splits:
         start = f"{split.name}."
         held = {name[len(start) :]: count for name, count in dataset.counts.items() if name.startswith(start)}
         table(split.name, held)
+    _show_mixture(dataset)
     table("as a whole", {"corpus shards": len(dataset.parts)} | figures)
     echo(f"\n{one_line(dataset.signature)}")
+
+
+def _mixture(dataset: DatasetManifest) -> dict[str, Any]:
+    """Return the parts of the mixture and what is left out, as data; nothing of a dataset without parts."""
+    import msgspec
+
+    found = {"mix_parts": dataset.mix_parts, "left_out": dataset.left_out}
+    return {name: msgspec.to_builtins(each) for name, each in found.items()} if dataset.mix_parts else {}
+
+
+def _show_mixture(dataset: DatasetManifest) -> None:
+    table("documents of each part", {part.name: part.documents for part in dataset.mix_parts})
+    table("tokens of each part", {part.name: part.tokens for part in dataset.mix_parts})
+    table("documents in no part, left out", {each.source: each.documents for each in dataset.left_out})
 
 
 def _figures(dataset: DatasetManifest, folder: Path) -> dict[str, float]:

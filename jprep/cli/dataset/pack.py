@@ -11,6 +11,7 @@ from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import AS_JSON, DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_output
+from jprep.io.escaping import one_line
 from jprep.io.machine import cpu_count
 
 if TYPE_CHECKING:
@@ -125,3 +126,9 @@ def _show_plan(plan: PackPlan, folder: Path, workers: int) -> None:
     echo(f"  with    {card.signature}")
     echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
     echo(f"  split   {', '.join(plan.splits)}" + (f" ({'; '.join(shown)})" if shown else ""))
+    if plan.parts:
+        parts, left_out = plan.placement.count_documents(plan.corpus)
+        shown = [f"{documents:,} in {name}" for name, documents in parts.items()]
+        echo(one_line(f"  parts   documents: {', '.join(shown)}"))
+        left = ", ".join(f"{documents:,} of {name}" for name, documents in left_out.items())
+        echo(one_line(f"  out     documents in no part: {left or 'none'}"))

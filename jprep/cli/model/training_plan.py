@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
+    from jprep.dataset.manifest import DatasetManifest, LeftOut
     from jprep.train.backend import Finding
     from jprep.train.job.config import Job, SeenSource
     from jprep.train.launcher.launch import PreparedRun
@@ -52,8 +54,10 @@ def show_plan(prepared: PreparedRun, price: Price | None = None, *, as_json: boo
         echo_json(_fields(prepared, findings, found))
         return code
     echo(f"{job.name}: {prepared.run} with {job.backend}")
-    for name, line in _lines(prepared, found).items():
-        echo(f"  {name:<11}{line}")
+    lines = _lines(prepared, found)
+    width = max(11, *(len(name) + 1 for name in lines))  # names of sources and parts may be longer
+    for name, line in lines.items():
+        echo(one_line(f"  {name:<{width}}{line}"))
     for warning in found.warnings:
         echo(f"  {'warning':<11}{warning}")
     for note in [*found.shapes, *prepared.plan.notes]:
@@ -107,15 +111,16 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
     processes = "process" if plan.processes == 1 else "processes"
     parts = "micro-batch" if plan.accumulate == 1 else "micro-batches"
     where = f"{plan.processes} {processes} × {plan.accumulate} {parts} of {plan.micro_batch} rows"
-    tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
+    model = job.train.model.preset or job.model["model_type"]
     given = {"init": describe_init(job, prepared.run)} if job.train.model.init else {}
     own = job.train.model.init and job.tokenizer == job.train.model.init
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",
         **given,
         **({"tokenizer": "that of train.model.init"} if own else {}),
-        "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
+        "data": _describe_data(prepared),
         **{f"  {one.name}": _share(one, job) for one in job.sources},
+        **({"  in no part": left_out} if (left_out := _describe_left_out(prepared)) else {}),
         "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
         "time": found.time.text,
         **({"cost": found.cost.text} if found.cost else {}),
@@ -145,6 +150,7 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "train": job.train,
         "mix": job.mix,
         "sources": job.sources,
+        "left_out": _left_out(prepared),
         "plan": plan,
         "fits": found.fit.fits,
         "verdict": found.fit.text,
@@ -158,6 +164,15 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "host": prepared.host,
         "findings": findings,
     }
+
+
+def _describe_data(prepared: PreparedRun) -> str:
+    """Return a line about an epoch; that of a mixture has other tokens than the training split."""
+    job, tokens = prepared.job, _tokens(prepared)
+    rows = f"{job.samples:,} rows of at most {_length(job):,} tokens"
+    if job.mix:
+        return f"{rows} in an epoch of the mixture, from {tokens:,} tokens"
+    return f"{rows}, {tokens:,} tokens" if tokens else rows
 
 
 def _share(source: SeenSource, job: Job) -> str:
@@ -176,9 +191,26 @@ def _epochs(job: Job) -> float:
 
 def _tokens(prepared: PreparedRun) -> int:
     """Return the tokens of the training split; 0 for labelled data."""
-    from jprep.dataset.manifest import TRAIN, read_dataset
+    from jprep.dataset.manifest import TRAIN
+
+    found = _dataset(prepared)
+    return sum(split.tokens for split in found.splits if split.name == TRAIN) if found else 0
+
+
+def _left_out(prepared: PreparedRun) -> list[LeftOut]:
+    """Return the documents that are in no part of the mixture, by source."""
+    found = _dataset(prepared)
+    return found.left_out if found else []
+
+
+def _describe_left_out(prepared: PreparedRun) -> str:
+    return ", ".join(f"{each.documents:,} documents of {each.source}" for each in _left_out(prepared))
+
+
+def _dataset(prepared: PreparedRun) -> DatasetManifest | None:
+    """Return the manifest of the dataset; None for labelled data."""
+    from jprep.dataset.manifest import read_dataset
 
     if not prepared.job.dataset:
-        return 0
-    folder = Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset))  # the run may not exist yet
-    return sum(split.tokens for split in read_dataset(folder).splits if split.name == TRAIN)
+        return None
+    return read_dataset(Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset)))  # the run may not exist

@@ -2,69 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jprep.config import ConfigSection
 from jprep.corpus.document import Document, Verdict
+from jprep.corpus.filters.limits import SignalLimits
 from jprep.corpus.filters.verdicts import verdicts
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.lookup import find_signal
 from jprep.corpus.step import Filter, Signal, Threshold
-from jprep.errors import ConfigError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_INFINITY = np.float32(np.inf)
 
-
-class Rule(ConfigSection, frozen=True):
+class Rule(SignalLimits, frozen=True):
     """A threshold. A document is dropped if the signal is outside; one to which it does not apply (NaN) is kept.
 
-    Values and limits are compared as 32-bit numbers, as a corpus stores them.
-
     Attributes:
-        signal: column of a signal.
-        min: the smallest value that is kept.
-        max: the largest value that is kept.
-        above: values must be greater than this.
-        below: values must be less than this.
         reason: the reason of the documents that it drops; by default the name of the column.
     """
 
-    signal: str
-    min: float | None = None
-    max: float | None = None
-    above: float | None = None
-    below: float | None = None
     reason: str = ""
 
     def check(self, where: str) -> Rule:
-        """Return the rule.
-
-        Raises:
-            ConfigError: it has no limit, two lower or upper ones, or one that is not a number.
-        """
-        low, high = (self.min, self.above), (self.max, self.below)
-        unordered = any(limit is not None and math.isnan(limit) for limit in (*low, *high))
-        if unordered or None not in low or None not in high or low == high == (None, None):
-            what = f"the rule for {self.signal!r} needs a lower limit, an upper limit, or one of each"
-            raise ConfigError(what, where=where, fix="give `min` or `above`, and `max` or `below`: min = 0.2")
+        """Return the rule, after a check of its limits."""
+        self.check_limits(where)
         return self
-
-    def limits(self) -> tuple[np.float32, np.float32]:
-        """Return the smallest and the largest 32-bit value that is kept."""
-        low = -_INFINITY if self.min is None else np.float32(self.min)
-        high = _INFINITY if self.max is None else np.float32(self.max)
-        if self.above is not None:
-            low = np.nextafter(np.float32(self.above), _INFINITY)
-        if self.below is not None:
-            high = np.nextafter(np.float32(self.below), -_INFINITY)
-        return low, high
 
 
 class RulesFilter(Filter):
@@ -120,9 +86,7 @@ class RulesFilter(Filter):
         return [signal for signal in self.signals() if id(signal) not in given]
 
     def _outside(self, batch: TextBatch, rule: Rule) -> tuple[NDArray[np.bool_], str]:
-        low, high = rule.limits()
-        values = self._values(batch, rule.signal)
-        return (values < low) | (values > high), rule.reason or rule.signal
+        return rule.outside(self._values(batch, rule.signal)), rule.reason or rule.signal
 
     def _values(self, batch: TextBatch, column: str) -> NDArray[np.float32]:
         return batch.measured(self._by_column()[column])[column].astype(np.float32)

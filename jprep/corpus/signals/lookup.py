@@ -28,13 +28,27 @@ def find_signal(column: str, known: Sequence[Signal], where: str) -> Signal:
     if found := _with_column(column, registered):
         return found
     what = f"no signal that works here has the column {column!r}"
-    if name := next((name for name in missing if column.startswith(f"{name}_")), ""):
+    if name := _owner(column, missing):
         error = missing[name]
         named = f"name it by `of`: {error.fix}" if isinstance(error, ConfigError) else error.fix
         raise ConfigError(f"{what}: {name}: {error.what}", where=where, fix=named)
     columns = [each for signal in (*known, *registered) for each in signal.columns]
     others = f"; signals that need options or a library: {', '.join(missing)} (name one by `of`)" if missing else ""
     raise ConfigError(what, where=where, fix=suggest_name(column, columns) + others)
+
+
+def signal_to_keep(column: str) -> str:
+    """Return how to name the signal with a column: its name, or a table with the options that it needs; "" for none."""
+    registered, missing = _registered()
+    if found := _with_column(column, registered):
+        return found.name
+    example, end, _ = missing[name].fix.partition("}") if (name := _owner(column, missing)) else ("", "", "")
+    return example + end if example.startswith("{ use") else name
+
+
+def _owner(column: str, names: Iterable[str]) -> str:
+    """Return the one of some signals whose columns begin like this one, or ""."""
+    return next((name for name in names if column.startswith(f"{name}_")), "")
 
 
 def _with_column(column: str, signals: Iterable[Signal]) -> Signal | None:

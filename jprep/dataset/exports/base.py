@@ -11,7 +11,7 @@ import numpy as np
 
 from jprep.dataset.exports.row_reader import Block, RowReader
 from jprep.dataset.manifest import SPLITS, DatasetManifest
-from jprep.dataset.mix import MixConfig
+from jprep.dataset.mix import MixConfig, plain_mix
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
@@ -78,7 +78,8 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def given(self) -> dict[str, Any]:
         """Return the options that are set."""
-        return {key: value for key, value in msgspec.to_builtins(self).items() if value is not None}
+        found = msgspec.to_builtins(self) | ({"mix": plain_mix(self.mix)} if self.mix else {})
+        return {key: value for key, value in found.items() if value is not None}
 
 
 class ExportedSplit(msgspec.Struct, frozen=True):

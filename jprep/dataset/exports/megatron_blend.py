@@ -1,4 +1,4 @@
-"""Export for Megatron-LM's blended data set: the training split by source, and the lists of weights and prefixes."""
+"""Export for Megatron-LM's blended data set: the training split by source or part, and the lists of weights."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jprep.dataset.exports.base import ExportedSplit, ExportFormat, ExportJob
 from jprep.dataset.exports.row_reader import RowReader
 from jprep.dataset.indexed.split import BIN, IDX, write_index
 from jprep.dataset.manifest import TEST, TRAIN, VALIDATION
-from jprep.dataset.mix import WHERE, MixConfig, Phase, check_known, phases
-from jprep.dataset.sampling.sources import source_ranges
+from jprep.dataset.mix import WHERE, MixConfig, Phase, check_known, describe_kind, phases
+from jprep.dataset.sampling.sources import check_packed_parts, source_ranges
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path, write_atomic
@@ -25,10 +25,10 @@ _WHOLE = {VALIDATION: "valid-all", TEST: "test-all"}
 
 
 class _Source(NamedTuple):
-    """A source of the training split.
+    """A source of the training split, or a part of a mixture.
 
     Attributes:
-        name: the source.
+        name: the source or part.
         file: name of its files without suffix.
         first, last: its first document, and the one after its last.
         tokens: number of tokens.
@@ -44,21 +44,19 @@ class _Source(NamedTuple):
 def check(job: ExportJob) -> None:
     """Check that the mixture fits the dataset, and that Megatron-LM can read the lists; see `ExportFormat.check`."""
     sources, prefix = _sources(job), job.options.prefix or ""
-    for text, what in [(prefix, "the prefix"), *((source.file, "the name of a source") for source in sources)]:
+    for text, what in [(prefix, "the prefix"), *((source.file, "the name of a source or part") for source in sources)]:
         if any(map(str.isspace, text)):
             fix = "use a name without spaces"
             raise ConfigError(f"{what} has spaces, at which Megatron-LM divides its lists: {text!r}", fix=fix)
-    if job.options.mix:
+    if mix := job.options.mix:
+        check_packed_parts(mix, job.dataset, job.folder)
         ranges = source_ranges(job.dataset, TRAIN)
         empty = [one.name for one in ranges if one.start == one.stop]
-        check_known(job.options.mix, [one.name for one in ranges], WHERE, optional=empty)
-        for phase in phases(job.options.mix):
+        check_known(mix, [one.name for one in ranges], WHERE, optional=empty)
+        for phase in phases(mix):
             if missing := [name for name in empty if name in phase.shares]:
-                raise ConfigError(
-                    f"the source {missing[0]!r} has no token in the train split",
-                    where=WHERE,
-                    fix=f"{missing[0]} = 0 leaves it out",
-                )
+                what = f"the {describe_kind(mix, missing[0])} {missing[0]!r} has no token in the train split"
+                raise ConfigError(what, where=WHERE, fix=f"{missing[0]} = 0 leaves it out")
 
 
 def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.corpus.api import Corpus
+from jprep.corpus.document import SENTENCE, WORD
 from jprep.corpus.shard_reader import CorpusShard, read_batches, shard_of
 from jprep.dataset.indexed.bit_packing import BitPacker, Marks, unpack_marks
-from jprep.dataset.manifest import SENTENCE_START, SPLITS, WORD_START
+from jprep.dataset.manifest import SENTENCE_START, WORD_START
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder, EncodedDocuments
-from jprep.dataset.preprocessing.split_assignment import SplitAssignment
+from jprep.dataset.preprocessing.placement import LEFT_OUT, Placement, split_of_folder
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import InputError, JprepError
 from jprep.io.atomic import atomic_path, file_sha256
@@ -25,6 +26,9 @@ from jprep.tokenizer import load_tokenizer
 
 TOKENS, MARKS, LENGTHS = "tokens", "marks", "lengths"
 KINDS = (TOKENS, MARKS, LENGTHS)
+
+LEFT_OUT_COUNTS = "left_out"
+"""Prefix of the counters of documents that no part of a mixture takes."""
 
 _MAX_TOKENS = (1 << 31) - 1  # tokens per document: the index stores int32 lengths
 
@@ -40,12 +44,12 @@ def count_name(split: str, what: str) -> str:
 
 
 class EncodeStage(Stage):
-    """Encode a corpus: each task writes tokens, marks and lengths of one shard, per split.
+    """Encode a corpus: each task writes tokens, marks and lengths of one shard, per split and part of a mixture.
 
     Args:
         corpus: the corpus to encode.
         tokenizer: the tokenizer's directory.
-        splitting: assigns documents to splits.
+        placement: assigns documents to splits, and to parts of a mixture.
         made_from: everything that the output depends on.
         folder: output directory relative to the root, with a trailing slash.
     """
@@ -53,9 +57,9 @@ class EncodeStage(Stage):
     name = "encoding"
 
     def __init__(
-        self, corpus: Corpus, tokenizer: Path, splitting: SplitAssignment, made_from: dict[str, Any], folder: str
+        self, corpus: Corpus, tokenizer: Path, placement: Placement, made_from: dict[str, Any], folder: str
     ) -> None:
-        self._corpus, self._tokenizer, self._splitting = corpus.folder, tokenizer, splitting
+        self._corpus, self._tokenizer, self._placement = corpus.folder, tokenizer, placement
         self._made_from, self._folder = made_from, folder
         self._shards = [shard_of(corpus.folder, file, "words") for file in corpus.manifest.parts]
 
@@ -83,18 +87,24 @@ class EncodeStage(Stage):
     def run(self, task: Task, root: Path) -> Result:
         """Encode one shard."""
         shard: CorpusShard = task.payload
-        splits = {split: _SplitWriter(root, f"{self._folder}{split}/{task.id}") for split in SPLITS}
+        counts: dict[str, int] = {}
+        folders = [folder for each in self._placement.folders().values() for folder in each]
+        writers = {folder: _SplitWriter(root, f"{self._folder}{folder}/{task.id}") for folder in folders}
         with contextlib.ExitStack() as stack:
-            columns = self._splitting.columns
-            for batch in read_batches(self._corpus, shard, ["words", *columns]):
-                tokens = self._encode(batch, shard)
-                rows = zip(*(batch[name].to_pylist() for name in columns), strict=True)
-                names = np.array([self._splitting.split_by(*row) for row in rows])
-                for split, writer in splits.items():
-                    writer.add(_select(tokens, names == split), stack)
-        outputs = [output for split in splits.values() for output in split.outputs()]
-        counts = {name: split.counts.items() for name, split in splits.items()}
-        return Result(outputs, {count_name(name, what): n for name, items in counts.items() for what, n in items})
+            for batch in read_batches(self._corpus, shard, ["words", *self._placement.columns]):
+                places = self._placement.folders_of(batch)
+                if not (taken := places != LEFT_OUT).all():
+                    _count_left_out(batch["words"].filter(~taken), counts)
+                    batch, places = batch.filter(taken), places[taken]
+                if batch.num_rows:
+                    tokens = self._encode(batch, shard)
+                    for folder, writer in writers.items():
+                        writer.add(_select(tokens, places == folder), stack)
+        for folder, writer in writers.items():
+            for what, count in writer.counts.items():
+                name = count_name(split_of_folder(folder), what)
+                counts[name] = counts.get(name, 0) + count
+        return Result([output for writer in writers.values() for output in writer.outputs()], counts)
 
     def _encode(self, batch: Any, shard: CorpusShard) -> EncodedDocuments:
         import pyarrow as pa
@@ -107,6 +117,17 @@ class EncodeStage(Stage):
         if tokens.lengths.max() > _MAX_TOKENS:
             raise InputError("a document has more than 2**31 - 1 tokens", where=where, fix="remove it with a filter")
         return tokens
+
+
+def _count_left_out(words: Any, counts: dict[str, int]) -> None:
+    """Count documents, and the bytes of their text."""
+    import pyarrow as pa
+
+    texts = words.cast(pa.binary()).to_pylist()
+    size = sum(len(text) - text.count(WORD.encode()) - text.count(SENTENCE.encode()) for text in texts)
+    for what, count in (("documents", len(texts)), ("bytes", size)):
+        name = count_name(LEFT_OUT_COUNTS, what)
+        counts[name] = counts.get(name, 0) + count
 
 
 def _select(tokens: EncodedDocuments, chosen: npt.NDArray[np.bool_]) -> EncodedDocuments:

@@ -20,7 +20,7 @@ from jprep.io.verified_files import copy_verified, read_verified
 
 
 class _EncodedShard(msgspec.Struct, frozen=True):
-    """One shard's contribution to a split: its three files, whose rows are tokens, tokens and documents."""
+    """One shard's contribution to a folder: its three files, whose rows are tokens, tokens and documents."""
 
     tokens: Output
     marks: Output
@@ -32,14 +32,16 @@ class MergeStage(Stage):
 
     Args:
         encoded: receipts of the stage before.
-        splits: names of the splits.
+        splits: name of each split → the folders of its encoded shards, in order.
         dtype: type of a token.
         made_from: what the encoded shards were made from.
     """
 
     name = "joining"
 
-    def __init__(self, encoded: list[Receipt], splits: list[str], dtype: str, made_from: dict[str, Any]) -> None:
+    def __init__(
+        self, encoded: list[Receipt], splits: dict[str, list[str]], dtype: str, made_from: dict[str, Any]
+    ) -> None:
         self._encoded, self._splits, self._dtype = encoded, splits, dtype
         self._made_from = fingerprint(made_from)
 
@@ -57,10 +59,11 @@ class MergeStage(Stage):
 
     def tasks(self) -> Iterator[Task]:
         """Yield a task per split."""
-        for split in self._splits:
-            outputs = [output for receipt in self._encoded for output in receipt.outputs if output.folder == split]
+        for split, folders in self._splits.items():
+            places = [(folder, receipt) for folder in folders for receipt in self._encoded]
+            outputs = [output for folder, receipt in places for output in receipt.outputs if output.folder == folder]
             digest = fingerprint({"sha256": [output.sha256 for output in outputs]})
-            shards = [shard for receipt in self._encoded for shard in _shards_of(receipt, split)]
+            shards = [shard for folder, receipt in places for shard in _shards_of(receipt, folder)]
             size = np.dtype(self._dtype).itemsize
             yield Task(split, shards, size * sum(shard.tokens.rows for shard in shards), digest)
 
@@ -86,8 +89,8 @@ class MergeStage(Stage):
         return Result([tokens_file, index_file, marks_file])
 
 
-def _shards_of(receipt: Receipt, split: str) -> Iterator[_EncodedShard]:
-    files = {output.path.rpartition(".")[2]: output for output in receipt.outputs if output.folder == split}
+def _shards_of(receipt: Receipt, folder: str) -> Iterator[_EncodedShard]:
+    files = {output.path.rpartition(".")[2]: output for output in receipt.outputs if output.folder == folder}
     if files:
         yield _EncodedShard(*(files[kind] for kind in KINDS))
 

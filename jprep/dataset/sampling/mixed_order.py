@@ -1,5 +1,7 @@
 """The order of rows from several sources: a pure function of the row's number. `docs/sampling.md` has the rules.
 
+What is said of sources is true of the parts of a mixture as well.
+
 The rows of a phase are dealt out to the sources by Webster's method, in integers: after any number of rows each source
 has its share of them, rounded. Each source then goes through its own samples, epoch after epoch.
 """
@@ -14,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jprep.dataset.mix import WHERE, MixConfig, Phase, check_known, phases
+from jprep.dataset.mix import WHERE, MixConfig, Phase, check_known, describe_kind, phases
 from jprep.dataset.sampling.sample_index import Integers, Samples
 from jprep.dataset.sampling.sources import SourceRange, SourceSamples
 from jprep.errors import ConfigError
@@ -134,7 +136,8 @@ class MixedOrder:
         each = phases(mix)
         for name in (name for phase in each for name in phase.shares if name in empty):
             fix = f"{name} = 0 leaves it out"
-            raise ConfigError(f"the source {name!r} has no row in the {split} split", where=WHERE, fix=fix)
+            what = f"the {describe_kind(mix, name)} {name!r} has no row in the {split} split"
+            raise ConfigError(what, where=WHERE, fix=fix)
         self.epoch_rows = self._count_epoch(each)
         self._stretches = self._stretch(each)
 

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.manifest import PACK_AGAIN, DatasetManifest
+from jprep.dataset.manifest import PACK_AGAIN, TRAIN, DatasetManifest
+from jprep.dataset.mix import MixConfig, packed_parts
 from jprep.dataset.sampling.sample_index import (
     LENGTH_BITS,
     Integers,
@@ -19,16 +20,18 @@ from jprep.dataset.sampling.sample_index import (
     complete_samples,
     write_sample_index,
 )
-from jprep.errors import DamagedError
+from jprep.engine.fingerprint import plain
+from jprep.engine.mismatch import describe_mismatch
+from jprep.errors import ConfigError, DamagedError
 
 _DIGITS = 4  # of a source's number, with which the names of its shards begin
 
 
 class SourceRange(NamedTuple):
-    """The tokens of a split that are from one source.
+    """The tokens of a split that are from one source, or in one part of a mixture.
 
     Attributes:
-        name: the source.
+        name: the source or part.
         start, stop: its first token, and the one after its last.
     """
 
@@ -53,15 +56,20 @@ class SourceSamples(Protocol):
 def source_ranges(
     dataset: DatasetManifest, split: str, unit: Literal["tokens", "documents"] = "tokens"
 ) -> tuple[SourceRange, ...]:
-    """Return all sources of a dataset with their tokens or documents in a split, in order; some may have none.
+    """Return what a mixture mixes, with its tokens or documents in a split, in order; some may have none.
+
+    That is the sources; of a training split that was packed in the parts of a mixture, these parts.
 
     Raises:
         DamagedError: the manifest names a shard of no source, or the shards are not in the order of the sources.
     """
+    if dataset.mix_parts and split == TRAIN:
+        ends = np.cumsum([0, *(getattr(part, unit) for part in dataset.mix_parts)]).tolist()
+        return tuple(map(SourceRange, (part.name for part in dataset.mix_parts), ends[:-1], ends[1:]))
     names = [str(source["name"]) for source in dataset.sources]
     found, last = [0] * (len(names) + 1), 0
-    for part in dataset.parts:
-        number = _source_number(part.path, names)
+    for part in (each for each in dataset.parts if not each.mix_part):
+        number = source_number(part.path, names)
         if number < last:
             raise DamagedError("the shards are not in the order of the sources", where="dataset.json", fix=PACK_AGAIN)
         found[number + 1 :] = [getattr(part, unit)[split][1]] * (len(names) - number)
@@ -69,13 +77,34 @@ def source_ranges(
     return tuple(map(SourceRange, names, found[:-1], found[1:]))
 
 
-def _source_number(path: str, names: list[str]) -> int:
+def source_number(path: str, names: list[str]) -> int:
     """Return the number of the source that a shard of the corpus is from; its name begins with it and the source's."""
     name = Path(path).name
     number = int(name[:_DIGITS]) if name[:_DIGITS].isdecimal() else len(names)
     if number >= len(names) or not name[_DIGITS:].startswith(f"-{names[number]}-"):
         raise DamagedError(f"the shard {name!r} belongs to no source", where="dataset.json", fix=PACK_AGAIN)
     return number
+
+
+def check_packed_parts(mix: MixConfig, dataset: DatasetManifest, folder: Path) -> None:
+    """Check that a dataset was packed in the parts of a mixture.
+
+    Args:
+        mix: the mixture.
+        dataset: the manifest of the dataset.
+        folder: its directory, for the error.
+
+    Raises:
+        ConfigError: it has other parts, or none.
+    """
+    ours = {"parts": plain(packed_parts(mix, [str(source["name"]) for source in dataset.sources]))}
+    theirs = {"parts": dataset.made_from.get("mix", {}).get("parts", [])}
+    if found := describe_mismatch({"dataset": {"mix": ours}}, {"dataset": {"mix": theirs}}):
+        what = f"the dataset was packed in other parts than dataset.mix has now ({found[0]})"
+        fix = (
+            "pack it again with `jprep dataset pack … --restart`, or give dataset.mix the parts and sources that it had"
+        )
+        raise ConfigError(what, where=str(folder), fix=fix)
 
 
 class SourceStreams:

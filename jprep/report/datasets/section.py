@@ -46,6 +46,7 @@ def _section(given: ReportInput, which: str) -> Section:
         "special": _special(figures.splits),
         "rows": [_row(row) for row in figures.rows],
         "by_source": _by_source(figures),
+        "mixture": _mixture(figures),
         "lineage": _lineage(figures),
         "files": _files(figures),
     }
@@ -124,6 +125,14 @@ def _by_source(figures: DatasetFigures) -> list[list[Any]]:
     ]
 
 
+def _mixture(figures: DatasetFigures) -> list[list[Any]]:
+    """Return the parts of the mixture, and behind them the documents that no part takes; nothing without parts."""
+    parts, left_out = figures.manifest.mix_parts, figures.manifest.left_out
+    total = max(sum(part.tokens for part in parts), 1)
+    rows = [[part.name, part.documents, part.tokens, f"{part.tokens / total:.1%}"] for part in parts]
+    return [*rows, *([f"in no part, of {each.source}", each.documents, "–", "left out"] for each in left_out)]
+
+
 def _lineage(figures: DatasetFigures) -> list[list[str]]:
     made_from = figures.manifest.made_from
     config = msgspec.json.encode(made_from.get("config", {})).decode()
@@ -147,7 +156,9 @@ def _files(figures: DatasetFigures) -> list[list[Any]]:
 def _figures(figures: DatasetFigures) -> dict[str, Any]:
     lengths = figures.lengths._asdict() if figures.lengths else None
     splits = [each._asdict() for each in figures.splits]
-    return _totals(figures) | {"splits": splits, "lengths": lengths, "by_source": figures.by_source}
+    mixture = {"mix_parts": figures.manifest.mix_parts, "left_out": figures.manifest.left_out}
+    parts = msgspec.to_builtins(mixture) if figures.manifest.mix_parts else {}
+    return _totals(figures) | {"splits": splits, "lengths": lengths, "by_source": figures.by_source} | parts
 
 
 def _notes(figures: DatasetFigures) -> list[str]:

@@ -47,6 +47,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
     values = {
         "summary": _summary(runs),
         "plots": run_plots(runs),
+        "mixtures": [(name, _mixture(run)) for name, run in runs if run.job.sources],
         "moments": [(name, [_moment(each) for each in run.moments], run.interruptions) for name, run in runs],
         "checkpoints": [(name, _checkpoints(run)) for name, run in runs],
         "texts": [
@@ -160,6 +161,15 @@ def _checkpoints(run: RunHistory) -> list[list[Any]]:
     ]
 
 
+def _mixture(run: RunHistory) -> list[list[Any]]:
+    """Return what all steps of a run see of each source or part of its mixture."""
+    total = max(sum(each.rows for each in run.job.sources), 1)
+    return [
+        [each.name, each.rows, f"{each.rows / total:.2%}", each.tokens, f"{each.epochs:.2f}"]
+        for each in run.job.sources
+    ]
+
+
 def _by_prompt(samples: Sequence[SampledText]) -> list[tuple[str, list[SampledText]]]:
     prompts = list(dict.fromkeys(each.prompt for each in samples))
     return [(prompt, [each for each in samples if each.prompt == prompt]) for prompt in prompts]
@@ -185,7 +195,8 @@ def _figures(name: str, run: RunHistory, samples: Sequence[SampledText]) -> dict
         for kind, found in curves.items()
     }
     texts = [msgspec.to_builtins(each) for each in samples]
-    return {"name": name} | {key: getattr(run, key) for key in names} | plain_curves | {"texts": texts}
+    sources = {"sources": msgspec.to_builtins(run.job.sources)} if run.job.sources else {}
+    return {"name": name} | {key: getattr(run, key) for key in names} | plain_curves | {"texts": texts} | sources
 
 
 def _notes(runs: Sequence[tuple[str, RunHistory]]) -> list[str]:

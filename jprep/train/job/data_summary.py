@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
-from jprep.dataset.mix import MixConfig
+from jprep.dataset.mix import MixConfig, plain_mix
 from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.mixed_order import MixedOrder
 from jprep.dataset.sampling.pair_sampler import PairSampler
@@ -20,9 +20,8 @@ from jprep.dataset.sampling.sampler import (
     TextSampler,
     open_split_data,
 )
-from jprep.dataset.sampling.sources import SourceRange
+from jprep.dataset.sampling.sources import SourceRange, check_packed_parts
 from jprep.dataset.sampling.special_ids import SpecialIds
-from jprep.engine.fingerprint import plain
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
 from jprep.train.job.config import SeenSource, TrainConfig
@@ -103,11 +102,13 @@ def summarize_dataset(
     if train.validation.enabled and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
         fix = "set validation.every_steps and every_epochs to 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
+    if mix:
+        check_packed_parts(mix, dataset, folder)
     source = open_split_data(folder, TRAIN, lists, by_source=mix is not None)
     sampler = text_sampler(train, source, TRAIN, special, masking, mix)
     if train.next_sentence and train.validation.enabled:  # it may have no sentence pairs
         text_sampler(train, open_split_data(folder, VALIDATION, lists), VALIDATION, special, masking)
-    made_from = {"dataset": dataset.fingerprint} | ({"mix": plain(mix)} if mix else {})
+    made_from = {"dataset": dataset.fingerprint} | ({"mix": plain_mix(mix)} if mix else {})
     seen = partial(_seen_sources, sampler.mixed, source.sources) if sampler.mixed else None
     return DataSummary(sampler.samples, (), made_from, seen)
 

@@ -19,7 +19,7 @@ from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject, coun
 from jprep.corpus.originals import Original, Originals
 from jprep.corpus.processing import DocumentProcessor
 from jprep.corpus.sentences import RuleSplitter
-from jprep.errors import ConfigError, MismatchError
+from jprep.errors import ConfigError, InputError, MismatchError
 from jprep.report.corpus.provenance import steps
 
 CODE = (
@@ -47,19 +47,19 @@ def texts(corpus: Corpus, name: str) -> list[str]:
     return [doc.text for doc in corpus if doc.source == name]
 
 
-def write(kind: str, folder: Path) -> tuple[Path, Any]:
-    """Write `CODE` as one document; return the file and its reader."""
+def write(kind: str, folder: Path, text: str = CODE) -> tuple[Path, Any]:
+    """Write a text as one document; return the file and its reader."""
     path = folder / f"code.{kind}"
     if kind == "parquet":
-        pq.write_table(pa.table({"text": [CODE]}), path)
+        pq.write_table(pa.table({"text": [text]}), path)
     elif kind == "csv":
         with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([["text"], [CODE]])
+            csv.writer(file).writerows([["text"], [text]])
     elif kind == "text":
-        path.write_bytes(CODE.encode())
+        path.write_bytes(text.encode())
         return path, {"use": "text", "documents": "file"}
     else:
-        jsonl(path, CODE)
+        jsonl(path, text)
     return path, kind
 
 
@@ -75,6 +75,33 @@ def test_code_comes_out_byte_for_byte(kind: str, segmenter: str, dedup: dict[str
     assert doc.text.encode() == CODE.encode()
     assert doc.words.translate(UNMARK) == doc.text
     assert texts(corpus, "prose")[0] == NORMAL
+
+
+ENGLISH = "\t The  ﬁrst draft…  \r\n\r\n\x00 “quoted” – e\u0301, ｆｕｌｌ　ｗｉｄｔｈ;   \x7f\n\n\n end \u00a0\ufeff \n"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "text"])
+def test_english_with_control_characters_comes_out_byte_for_byte(kind: str, tmp_path: Path) -> None:
+    path, reader = write(kind, tmp_path, ENGLISH)
+    corpus = Corpus.build(recipe(source("en", path, reader=reader, as_is=True, filters=[])), tmp_path / "corpus")
+    [doc] = corpus
+    assert doc.text.encode() == ENGLISH.encode() and doc.words.translate(UNMARK) == doc.text
+
+
+@pytest.mark.parametrize(("kind", "place"), [("jsonl", "byte 0"), ("parquet", "row 0"), ("text", "byte 2")])
+def test_a_lone_surrogate_is_an_error_that_names_its_place(kind: str, place: str, tmp_path: Path) -> None:
+    """UTF-8 has no surrogates, so such text cannot be kept as it is."""
+    path, reader, bad = tmp_path / f"bad.{kind}", kind, b"a \xed\xa0\x80 b"
+    if kind == "jsonl":
+        path.write_text('{"text": "a \\ud800 b"}\n')
+    elif kind == "parquet":
+        buffers = pa.array([bad], pa.binary()).buffers()
+        pq.write_table(pa.table({"text": pa.Array.from_buffers(pa.string(), 1, buffers)}), path)
+    else:
+        path.write_bytes(bad)
+    with pytest.raises(InputError, match=r"surrogate|0xed is not valid utf-8") as caught:
+        Corpus.build(recipe(source("s", path, reader=reader, as_is=True)), tmp_path / "corpus")
+    assert path.name in caught.value.where and caught.value.where.endswith(place) and "max_bad" in caught.value.fix
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,14 +13,18 @@ from jprep.cli.main import cli
 from jprep.dataset.exports import export_dataset, read_export_manifest, row_reader
 from jprep.dataset.exports.base import ExportOptions
 from jprep.dataset.indexed.split import IndexedSplit
-from jprep.dataset.manifest import read_dataset
+from jprep.dataset.manifest import dataset_config, read_dataset
 from jprep.dataset.mix import MixConfig, MixStage
 from jprep.dataset.sampling.sources import source_ranges
 from jprep.errors import ConfigError
 from tests.conftest import digests
-from tests.fakes.small_dataset import lay_out, some
+from tests.fakes.parts_dataset import mixed_parts_dataset
+from tests.fakes.small_dataset import VOCAB, lay_out, some
 from tests.unit.dataset.test_mixtures import about, mixed_dataset
 
+SHARES = {"top": 3, "rest": 0.5}
+SIZES = {"top": 12, "rest": 58}
+MIX = {"repeats": SHARES, "parts": [{"name": "top", "where": [{"signal": "x", "min": 0.5}]}, {"name": "rest"}]}
 FILES = {"wiki": "train-0000-wiki", "web": "train-0002-web", "books": "train-0003-books"}
 
 
@@ -88,6 +92,27 @@ def test_held_out_splits_are_whole(tmp_path: Path) -> None:
         assert json.loads((tmp_path / "out" / "splits.json").read_text())[name] == [f"{name}-all"]
     for suffix in ("bin", "idx"):
         assert (tmp_path / "out" / f"test-all.{suffix}").read_bytes() == (dataset / f"test.{suffix}").read_bytes()
+
+
+def test_parts_are_written_like_sources(tmp_path: Path) -> None:
+    found = dataset_config({"mix": MIX | {"stages": [{"until_step": 3, "weights": dict.fromkeys(SIZES, 2)}]}}, "")
+    assert found.mix
+    dataset, out = mixed_parts_dataset(tmp_path / "dataset", found.mix, SIZES, VOCAB), tmp_path / "out"
+    export_dataset(dataset, None, "megatron-blend", out, ExportOptions(mix=found.mix))
+    split, parts = IndexedSplit(dataset / "train", "uint16"), read_dataset(dataset).mix_parts
+    weights = {name: share * part.tokens for part in parts for name, share in SHARES.items() if name == part.name}
+    files = {name: f"train-{number:04d}-{name}" for number, name in enumerate(SIZES)}
+    assert lists(out) == [[f"{float(weights[name])}", file] for name, file in files.items()]
+    assert lists(out, "blend-stage-0.txt") == [["2.0", file] for file in files.values()]
+    by_split = json.loads((out / "splits.json").read_text())
+    assert by_split["train"] == [entry for pair in lists(out) for entry in pair]
+    rows = [read_megatron(out / file) for file in files.values()]
+    assert list(map(len, rows)) == list(SIZES.values())
+    assert [row for each in rows for row in each] == [document.tolist() for document in split]
+    with pytest.raises(ConfigError, match="packed in other parts"):
+        export_dataset(
+            dataset, None, "megatron-blend", tmp_path / "b", ExportOptions(mix=MixConfig(weights={"wiki": 1}))
+        )
 
 
 @pytest.mark.parametrize(

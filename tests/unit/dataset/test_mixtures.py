@@ -220,7 +220,7 @@ def test_a_source_is_left_out_only_if_the_mixture_says_so(dataset: Path) -> None
     [
         (MixConfig(), "neither weights nor repeats"),
         (MixConfig(weights={"a": 1}, repeats={"a": 1}), "both weights and repeats"),
-        (MixConfig(weights={"a": 0}), "leaves out every source"),
+        (MixConfig(weights={"a": 0}), "leaves out everything"),
         (MixConfig(weights={"a": -1}), "share -1"),
         (MixConfig(weights={"a": float("nan")}), "share nan"),
         (

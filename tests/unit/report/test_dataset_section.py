@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from jprep.dataset.manifest import ShardRange, read_dataset
+from jprep.dataset.manifest import LeftOut, ShardRange, read_dataset
+from jprep.dataset.mix import MixConfig
+from jprep.dataset.mix_parts import MixPart
 from jprep.errors import DamagedError
 from jprep.report.build import build_report
 from jprep.report.datasets.figures import dataset_figures
 from jprep.tokenizer import load_tokenizer
+from tests.fakes.parts_dataset import divide
 from tests.fakes.small_dataset import lay_out
 from tests.unit.report.pages import HOSTILE, SHOWN, page_of
 from tests.unit.tokenizer.vocabularies import finished, small
@@ -70,6 +73,17 @@ def test_rows_decode_to_the_documents_with_their_marks(tmp_path: Path) -> None:
 def test_a_page_about_a_dataset_is_escaped(tmp_path: Path) -> None:
     page = page_of([packed(tmp_path)])
     assert SHOWN in page and "日本語" in page
+
+
+def test_parts_of_a_mixture_are_listed(tmp_path: Path) -> None:
+    mix = MixConfig(weights={"top": 1}, parts=[MixPart(name="top")])
+    folder = divide(packed(tmp_path), mix, {"top": 2}, left_out=[LeftOut("web", 1234, 5)])
+    page = page_of([folder])
+    assert "Parts of the mixture in the training split" in page and "in no part, of web" in page and "1,234" in page
+    [section] = build_report([folder]).sections
+    assert section.figures["left_out"] == [{"source": "web", "documents": 1234, "bytes": 5}]
+    assert section.figures["mix_parts"][0]["documents"] == 2
+    assert "mix_parts" not in build_report([packed(tmp_path / "plain")]).sections[0].figures
 
 
 def test_a_dataset_without_its_tokenizer_or_documents(tmp_path: Path) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from jprep.engine.manifest import write_manifest
 from jprep.report.build import build_report
 from jprep.report.runs import text_samples
 from jprep.report.runs.differences import job_differences
 from jprep.report.runs.history import POINTS, read_history
 from jprep.report.runs.text_samples import sampled_texts
 from jprep.report.section import ReportOptions
+from jprep.train.job.config import SeenSource
+from jprep.train.run.directory import JOB, read_job
 from jprep.train.run.events import EVENTS, Event, read_events, record_event
 from jprep.train.run.text_samples import SampledText, add_samples, read_samples
 from tests.fakes.trained_run import trained_run
@@ -81,6 +84,17 @@ def test_runs_are_laid_over_each_other(tmp_path: Path) -> None:
     assert "Differences" in page and "train.seed" in page and page.count("Loss over steps") >= 2
     [section] = build_report([one, two]).sections
     assert section.title.startswith("Runs ") and len(section.figures["runs"]) == 2
+
+
+def test_what_a_run_sees_of_its_mixture_is_listed(tmp_path: Path) -> None:
+    run = trained_run(tmp_path)
+    job = read_job(run)
+    sources = [SeenSource("top", 30, 1234, 3.0), SeenSource("rest", 10, 567, 0.5)]
+    write_manifest(run / JOB, msgspec.structs.replace(job, sources=sources))
+    page = page_of([run])
+    assert "What all steps of small see of the mixture" in page and "75.00%" in page and "1,234" in page
+    [figures] = build_report([run]).sections[0].figures["runs"]
+    assert [each["name"] for each in figures["sources"]] == ["top", "rest"]
 
 
 def test_equal_jobs_have_no_differences(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ def test_an_epoch_of_repeats_sees_each_source_that_often(folder: Path) -> None:
 
 def test_only_a_mixture_changes_the_fingerprint(folder: Path) -> None:
     plain, mixed, other = (job(folder, None, mix) for mix in (None, MIX, LATER))
+    assert mixed.made_from["mix"].keys() == {"weights", "repeats", "stages"}  # as before there were parts
     assert "mix" not in plain.made_from and len({plain.fingerprint, mixed.fingerprint, other.fingerprint}) == 3
 
 
