@@ -191,13 +191,25 @@ class _Build:
     def _deduplicate(self, read: list[Receipt], metadata: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
         hashes = self._hash_files(read, HASHES)
-        paragraphs = self._recipe.corpus.dedup.paragraphs
-        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from, paragraphs)))
+        dedup = self._recipe.corpus.dedup
+        frequent = dedup.sentences or dedup.paragraphs
+        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from, frequent)))
         self._verify(drops)
         near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]
         signals = (self._recipe.corpus.signals, self._made_from["documents"].get("signals", []))
-        return self._stage(SegmentStage(read, drops, self._recipe.corpus.segmenter, made_from, metadata, near, signals))
+        return self._stage(
+            SegmentStage(
+                read,
+                drops,
+                self._recipe.corpus.segmenter,
+                made_from,
+                metadata,
+                near,
+                signals,
+                sentences=dedup.sentences is not None,
+            )
+        )
 
     def _hash_files(self, read: list[Receipt], folder: str) -> list[Output | None]:
         """Return the verified files of hashes, one for each receipt of the read stage."""

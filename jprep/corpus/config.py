@@ -127,6 +127,20 @@ class ParagraphsConfig(ConfigSection, frozen=True):
     keep: Annotated[int, msgspec.Meta(ge=0)] = 1
 
 
+class SentencesConfig(ConfigSection, frozen=True):
+    """Sentences that are dropped by how often they occur in the corpus.
+
+    Attributes:
+        min_chars: minimum length of the sentences that are counted, in characters.
+        max_count: a sentence that occurs more often is dropped.
+        keep: how many of its occurrences stay, the first ones; 0 drops all.
+    """
+
+    min_chars: Annotated[int, msgspec.Meta(ge=1)] = 20
+    max_count: Annotated[int, msgspec.Meta(ge=1)] = 1
+    keep: Annotated[int, msgspec.Meta(ge=0)] = 1
+
+
 class DedupConfig(ConfigSection, frozen=True):
     """Deduplication across the corpus. The first occurrence is kept.
 
@@ -135,6 +149,7 @@ class DedupConfig(ConfigSection, frozen=True):
         lines: drop paragraphs that occurred before.
         line_min_chars: minimum length of the paragraphs that `lines` compares, in characters.
         paragraphs: drop paragraphs that occur often, in place of `lines`; off without this table.
+        sentences: drop sentences that occur often, in place of `lines` and `paragraphs`; off without this table.
         near: drop documents that are nearly the same as others; off without this table.
     """
 
@@ -142,6 +157,7 @@ class DedupConfig(ConfigSection, frozen=True):
     lines: bool = False
     line_min_chars: int = 20
     paragraphs: ParagraphsConfig | None = None
+    sentences: SentencesConfig | None = None
     near: NearConfig | None = None
 
 
@@ -234,9 +250,13 @@ def _check_dedup(dedup: DedupConfig, where: str) -> None:
     if dedup.lines and dedup.paragraphs:
         fix = "leave out `lines`: paragraphs = {} does the same, and can allow some occurrences"
         raise ConfigError("`lines` and `paragraphs` both drop paragraphs (key `corpus.dedup`)", where=where, fix=fix)
-    if dedup.paragraphs and dedup.paragraphs.keep > dedup.paragraphs.max_count:
-        what = "`keep` is more than `max_count` (key `corpus.dedup.paragraphs`)"
-        raise ConfigError(what, where=where, fix="a paragraph up to `max_count` times in the corpus stays anyway")
+    if dedup.sentences and (dedup.lines or dedup.paragraphs):
+        what = "`sentences` drops what `lines` and `paragraphs` drop, in smaller parts (key `corpus.dedup`)"
+        raise ConfigError(what, where=where, fix="leave out `lines` and `paragraphs`, or `sentences`")
+    for unit, frequent in (("paragraph", dedup.paragraphs), ("sentence", dedup.sentences)):
+        if frequent and frequent.keep > frequent.max_count:
+            what = f"`keep` is more than `max_count` (key `corpus.dedup.{unit}s`)"
+            raise ConfigError(what, where=where, fix=f"a {unit} up to `max_count` times in the corpus stays anyway")
 
 
 def _check_version(version: object, where: str) -> None:

@@ -233,6 +233,31 @@ def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> 
     tally[f"{name}.lines_dropped"] += len(dropped)
 
 
+def drop_sentences(doc: Document, sentences: Sequence[int], name: str, tally: Tally) -> None:
+    """Remove sentences from the `text` and `words` of a document, and count them in `tally` under `name`.
+
+    A paragraph without another sentence goes too. The document loses its signals, which were those of the whole text.
+
+    Args:
+        doc: a document with marked sentences.
+        sentences: numbers of the sentences, counted over all paragraphs.
+        name: prefix of the counts.
+        tally: where to count.
+    """
+    dropped, number, paragraphs = set(sentences), 0, list[str]()
+    for paragraph in doc.words.split("\n"):
+        parts = paragraph.split(SENTENCE)
+        kept = [part for place, part in enumerate(parts, number) if place not in dropped]
+        tally[f"{name}.characters_dropped"] += sum(map(len, parts)) - sum(map(len, kept))
+        number += len(parts)
+        if kept:
+            paragraphs.append(SENTENCE.join(kept))
+    doc.words = "\n".join(paragraphs)
+    doc.text = doc.words.translate(UNMARK)
+    doc.signals = {}
+    tally[f"{name}.sentences_dropped"] += len(dropped)
+
+
 def segment_documents(docs: Sequence[Document], segmenter: Segmenter) -> None:
     """Segment all sentences of some documents in place. Equal sentences are segmented once."""
     if not segmenter.marks:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.config import ParagraphsConfig
+from jprep.corpus.config import ParagraphsConfig, SentencesConfig
 from jprep.corpus.dedup.hashes import (
     WHOLE_DOCUMENT,
     BucketStage,
@@ -31,7 +31,7 @@ class ShardDrops(msgspec.Struct):
 
     Attributes:
         documents: rows of the documents to drop.
-        lines: line numbers to drop, by row.
+        lines: numbers of the lines, or sentences, to drop, by row.
     """
 
     documents: set[int] = msgspec.field(default_factory=set)
@@ -55,17 +55,21 @@ class ExactDedup(BucketStage):
             caller verifies them, since every task reads a part of each.
         folder: where to write, relative to the corpus, with a trailing slash.
         made_from: fingerprint of the read stage.
-        paragraphs: which of the lines that occur several times are dropped.
+        frequent: which of the lines, or sentences, that occur several times are dropped.
     """
 
     name = "dedup"
 
     def __init__(
-        self, hashes: list[Output | None], folder: str, made_from: str, paragraphs: ParagraphsConfig | None = None
+        self,
+        hashes: list[Output | None],
+        folder: str,
+        made_from: str,
+        frequent: ParagraphsConfig | SentencesConfig | None = None,
     ) -> None:
         super().__init__(hashes)
         self._folder, self._made_from = folder, made_from
-        self._paragraphs = paragraphs or ParagraphsConfig()
+        self._frequent = frequent or ParagraphsConfig()
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: the documents and the hash function."""
@@ -73,12 +77,12 @@ class ExactDedup(BucketStage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Find the duplicates among the hashes of one bucket."""
-        drops = _repeats(*self._buckets.records(task.payload, root), self._paragraphs)
+        drops = _repeats(*self._buckets.records(task.payload, root), self._frequent)
         path = f"{self._folder}{DROPS}/{task.id}"
         return Result([write_records(root, path, drops)])
 
 
-def _repeats(records: Any, shards: Any, paragraphs: ParagraphsConfig) -> Any:
+def _repeats(records: Any, shards: Any, frequent: ParagraphsConfig | SentencesConfig) -> Any:
     """Return the records to drop, sorted by position. Lines do not match whole documents.
 
     Of whole documents, these are all but the first of each hash; of lines, those of hashes that occur too often.
@@ -93,8 +97,8 @@ def _repeats(records: Any, shards: Any, paragraphs: ParagraphsConfig) -> Any:
     starts = np.flatnonzero(begins)
     counts = np.diff(starts, append=len(records))
     earlier = np.arange(len(records)) - np.repeat(starts, counts)
-    too_many = np.repeat(counts, counts) > np.where(whole, 1, paragraphs.max_count)
-    repeated = too_many & (earlier >= np.where(whole, 1, paragraphs.keep))
+    too_many = np.repeat(counts, counts) > np.where(whole, 1, frequent.max_count)
+    repeated = too_many & (earlier >= np.where(whole, 1, frequent.keep))
     drops = np.empty(int(repeated.sum()), _drop_type())
     drops["shard"], drops["row"], drops["line"] = shards[repeated], records["row"][repeated], records["line"][repeated]
     return np.sort(drops, order=["shard", "row", "line"])

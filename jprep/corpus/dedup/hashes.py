@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import struct
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
-from jprep.corpus.document import Document
+from jprep.corpus.document import SENTENCE, Document
 from jprep.engine.stage import Output, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
 
@@ -71,27 +71,39 @@ class HashFileWriter:
         return write_records(root, path, records[order])
 
 
+def lines_of(doc: Document) -> list[str]:
+    """Return the lines of a document."""
+    return doc.text.split("\n")
+
+
+def sentences_of(doc: Document) -> Iterator[str]:
+    """Yield the sentences of a document without words, in the order in which `drop_sentences` counts them."""
+    for paragraph in doc.words.split("\n"):
+        yield from paragraph.split(SENTENCE)
+
+
 class DocumentHashWriter(HashFileWriter):
     """Collects the hashes of the documents of one task.
 
     Args:
         documents: whether to hash whole documents.
-        line_min_chars: minimum length of the lines to hash, in characters; 0 hashes no lines.
+        min_chars: minimum length of the parts to hash, in characters; 0 hashes no parts.
+        parts: returns the parts of a document; their numbers are the lines of the records.
     """
 
-    def __init__(self, documents: bool, line_min_chars: int) -> None:
+    def __init__(self, documents: bool, min_chars: int, parts: Callable[[Document], Iterable[str]] = lines_of) -> None:
         super().__init__()
-        self._documents, self._line_min_chars = documents, line_min_chars
+        self._documents, self._min_chars, self._parts = documents, min_chars, parts
         self._rows = 0
 
     def add(self, doc: Document) -> None:
         """Add a document. Documents must be added in the order of their rows."""
         if self._documents:
             self.add_text(doc.text, self._rows, WHOLE_DOCUMENT)
-        if self._line_min_chars:
-            for number, line in enumerate(doc.text.split("\n")):
-                if len(line) >= self._line_min_chars:
-                    self.add_text(line, self._rows, number)
+        if self._min_chars:
+            for number, part in enumerate(self._parts(doc)):
+                if len(part) >= self._min_chars:
+                    self.add_text(part, self._rows, number)
         self._rows += 1
 
 

@@ -16,7 +16,15 @@ import xxhash
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.decontamination.findings import FINDINGS, Occurrence, write_occurrences
 from jprep.corpus.decontamination.test_sets import describe_test_sets
-from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, RANKS, DocumentHashWriter, RankWriter
+from jprep.corpus.dedup.hashes import (
+    BAND_KEYS,
+    HASHES,
+    RANKS,
+    DocumentHashWriter,
+    RankWriter,
+    lines_of,
+    sentences_of,
+)
 from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
@@ -42,7 +50,8 @@ _GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small input
 def needs_dedup(config: CorpusConfig) -> bool:
     """Return whether a corpus is deduplicated, which needs all documents to be read first."""
     dedup = config.dedup
-    return dedup.documents or dedup.lines or dedup.paragraphs is not None or dedup.near is not None
+    tables = (dedup.paragraphs, dedup.sentences, dedup.near)
+    return dedup.documents or dedup.lines or any(table is not None for table in tables)
 
 
 def task_id_prefix(index: int, source: Source) -> str:
@@ -225,8 +234,8 @@ class ReadStage(Stage):
 
     def _line_min_chars(self) -> int:
         dedup = self._config.dedup
-        if dedup.paragraphs:
-            return dedup.paragraphs.min_chars
+        if frequent := dedup.sentences or dedup.paragraphs:
+            return frequent.min_chars
         return max(1, dedup.line_min_chars) if dedup.lines else 0
 
     def total(self) -> int:
@@ -284,19 +293,21 @@ class ReadStage(Stage):
         return measure_changed(self.decontaminator.apply(items, tally, found), self._steps.signals)
 
     def _dedup_fields(self) -> dict[str, Any]:
-        near, frequent = self._config.dedup.near, self._config.dedup.paragraphs
-        paragraphs = {"paragraphs": msgspec.to_builtins(frequent)} if frequent else {}
+        near, dedup = self._config.dedup.near, self._config.dedup
+        tables = {"paragraphs": dedup.paragraphs, "sentences": dedup.sentences}
+        frequent = {name: msgspec.to_builtins(table) for name, table in tables.items() if table}
         if near is None:
-            return paragraphs
+            return frequent
         options = {key: value for key, value in msgspec.to_builtins(near).items() if key != "score" or value}
-        return paragraphs | {"near": options | describe_signatures()}
+        return frequent | {"near": options | describe_signatures()}
 
     def _hash_writers(self, source: int) -> dict[str, HashWriter]:
         """Return what collects the hashes of one task of a source, by the name of the folder for their file."""
         dedup, writers = self._config.dedup, dict[str, HashWriter]()
         if dedup.documents or self._line_min_chars():
             line_min_chars = 0 if self._config.sources[source].as_is else self._line_min_chars()
-            writers[HASHES] = DocumentHashWriter(dedup.documents, line_min_chars)
+            parts = sentences_of if dedup.sentences else lines_of
+            writers[HASHES] = DocumentHashWriter(dedup.documents, line_min_chars, parts)
         if dedup.near:
             writers[BAND_KEYS] = BandKeyWriter(dedup.near)
             writers |= {} if dedup.near.keep == "first" else {RANKS: RankWriter(dedup.near.score)}

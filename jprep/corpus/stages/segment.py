@@ -15,6 +15,7 @@ from jprep.corpus.dedup.near.clusters import Membership, members_of_shard
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.processing import (
     drop_lines,
+    drop_sentences,
     measure_changed,
     refuse_changed_file,
     refuse_changed_files,
@@ -44,6 +45,7 @@ class SegmentStage(Stage):
             dropped; None if they were not looked for.
         signals: the signals of the recipe, and how the fingerprint describes them; measured again of documents that
             lose lines.
+        sentences: whether sentences are dropped, in place of lines.
     """
 
     name = "words"
@@ -57,8 +59,10 @@ class SegmentStage(Stage):
         metadata: dict[str, str],
         near: tuple[Output, bool] | None = None,
         signals: tuple[Sequence[StepRef], Sequence[dict[str, Any]]] = ((), ()),
+        *,
+        sentences: bool = False,
     ) -> None:
-        self._near, self._described = near, signals
+        self._near, self._described, self._sentences = near, signals, sentences
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
         self._metadata = metadata
 
@@ -116,16 +120,17 @@ class SegmentStage(Stage):
     def _deduplicated(
         self, doc: Document, row: int, drops: ShardDrops, member: Membership | None, counts: Tally
     ) -> Document | Reject:
-        """Return a document without repeated lines and with its cluster, or as a reject."""
+        """Return a document without repeated lines or sentences and with its cluster, or as a reject."""
         if row in drops.documents:
             return reject(doc, "dedup.documents", "duplicate")
         if member and self._near and self._near[1] and not member.keep:
             return reject(doc, "dedup.near", "near_duplicate")
         if member:
             doc.meta = doc.meta | {"near_cluster": member.cluster, "near_size": str(member.size)}
+        drop, name = (drop_sentences, "dedup.sentences") if self._sentences else (drop_lines, "dedup.lines")
         if row in drops.lines:
-            drop_lines(doc, drops.lines[row], "dedup.lines", counts)
-        return doc if doc.text else reject(doc, "dedup.lines", "empty")
+            drop(doc, drops.lines[row], name, counts)
+        return doc if doc.text else reject(doc, name, "empty")
 
     def close(self) -> None:
         """Close the steps of this process."""

@@ -17,7 +17,7 @@ from jprep.corpus.config import decode_recipe
 from jprep.corpus.dedup import exact
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, DocumentHashWriter
-from jprep.corpus.document import Document
+from jprep.corpus.document import UNMARK, Document
 from jprep.errors import ConfigError
 
 Texts = list[list[str]]
@@ -49,7 +49,9 @@ def naive(texts: Texts, min_chars: int) -> tuple[list[tuple[str, str]], list[tup
     return kept, rejects, dropped
 
 
-def built(folder: Path, texts: Texts, min_chars: int = 3, shards: int = 1, **dedup: Any) -> Corpus:
+def built(
+    folder: Path, texts: Texts, min_chars: int = 3, shards: int = 1, splitter: str = "none", **dedup: Any
+) -> Corpus:
     """Build a corpus of these texts, with several shards per source."""
     folder.mkdir(exist_ok=True)
     sources = []
@@ -63,7 +65,7 @@ def built(folder: Path, texts: Texts, min_chars: int = 3, shards: int = 1, **ded
         if names:
             sources.append({"name": f"s{source}", "paths": names, "reader": {"use": "jsonl", "id": "id"}})
     options = {"documents": True, "lines": True, "line_min_chars": min_chars} | dedup
-    corpus = {"sources": sources, "normalizers": [], "splitter": "none", "segmenter": "none", "dedup": options}
+    corpus = {"sources": sources, "normalizers": [], "splitter": splitter, "segmenter": "none", "dedup": options}
     return Corpus.build(decode_recipe({"name": "dedup", "corpus": corpus}), folder / "corpus")
 
 
@@ -231,8 +233,38 @@ def test_paragraphs_by_default_are_those_of_lines(tmp_path: Path) -> None:
         ({"lines": True, "paragraphs": {}}, "both drop paragraphs"),
         ({"lines": False, "paragraphs": {"keep": 3, "max_count": 2}}, "more than `max_count`"),
         ({"lines": False, "paragraphs": {"max_count": 0}}, ">= 1"),
+        ({"lines": True, "sentences": {}}, "in smaller parts"),
+        ({"lines": False, "sentences": {"keep": 3, "max_count": 2}}, "corpus.dedup.sentences"),
     ],
 )
 def test_keys_of_paragraphs_are_checked(tmp_path: Path, keys: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         built(tmp_path, [["あ"]], **keys)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(documents, min_size=1, max_size=6), min_size=1, max_size=2), st.integers(1, 3), st.data())
+def test_sentences_that_occur_too_often_are_dropped(texts: Texts, most: int, data: st.DataObject) -> None:
+    """With a mark behind each line and lines joined, sentences are dropped as lines are."""
+    keep = data.draw(st.integers(0, most))
+    joined = [["".join(f"{line}。" for line in text.split("\n")) for text in docs] for docs in texts]
+    table = {"min_chars": 3, "max_count": most, "keep": keep}
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = built(Path(folder), joined, shards=2, splitter="rules", documents=False, lines=False, sentences=table)
+        kept, dropped = frequent(texts, 2, most, keep)
+        assert rows(corpus) == [(name, "".join(f"{line}。" for line in text.split("\n"))) for name, text in kept]
+        assert corpus.manifest.counts.get("dedup.sentences.sentences_dropped", 0) == dropped
+
+
+def test_a_paragraph_without_another_sentence_goes(tmp_path: Path) -> None:
+    notice = "この頁の文章を無断で転載することを禁じます。"
+    texts = [[f"山の話。{notice}\n{notice}", f"海の話。\n{notice}川の話。", notice]]
+    corpus = built(tmp_path, texts, splitter="rules", documents=False, lines=False, sentences={"keep": 0})
+    assert [text for _, text in rows(corpus)] == ["山の話。", "海の話。\n川の話。"]
+    assert all(doc.words.translate(UNMARK) == doc.text for doc in corpus)
+    assert corpus.manifest.rejects == {"dedup.sentences/empty": 1}
+    counts = corpus.manifest.counts
+    assert (counts["dedup.sentences.sentences_dropped"], counts["dedup.sentences.characters_dropped"]) == (
+        4,
+        4 * len(notice),
+    )
