@@ -192,7 +192,7 @@ $(VENV)/.release: .ci/release.txt
 # Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL). HF's
 # Trainer, which needs accelerate, runs beside the backends.
 $(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
-	$(BIN)/python $(INSTALL) pdfminer.six pypdf
+	$(BIN)/python $(INSTALL) pdfminer.six pypdf datasketch
 	for name in torch deepspeed; do $(BACKENDS)/$$name/bin/python $(INSTALL) accelerate || exit 1; done
 	$(PYTHON) -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6

@@ -1,4 +1,4 @@
-"""Near-duplicates: memory by number of documents, and which pairs are found by their similarity.
+"""Near-duplicates: memory by number of documents, which pairs are found by their similarity, and pace.
 
 Memory is that of `jprep corpus build` with `dedup.near`, for 1, 4 and 16 times `JPREP_BENCH_DOCUMENTS` documents
 (10,000, unless it is set), a third of which are edited copies. Similarity is the share of common n-grams (Jaccard).
@@ -6,10 +6,12 @@ Memory is that of `jprep corpus build` with `dedup.near`, for 1, 4 and 16 times 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +21,9 @@ import numpy as np
 
 from jprep.corpus.config import NearConfig
 from jprep.corpus.dedup.near.ngrams import comparable, ngram_hashes
-from jprep.corpus.dedup.near.signatures import band_keys, signatures
+from jprep.corpus.dedup.near.signatures import BandKeyWriter, band_keys, signatures
+from jprep.corpus.document import Document
+from tests.benchmarks.bench_filters import SHARED, load
 from tests.benchmarks.measure import JPREP, MIB, Run, run
 
 DOCUMENTS = int(os.environ.get("JPREP_BENCH_DOCUMENTS", "10000"))
@@ -163,10 +167,71 @@ def print_memory() -> None:
             print(f"{count:>10,}{''.join(shown)}", flush=True)
 
 
+def jprep_keys(docs: list[Document], config: NearConfig) -> None:
+    writer = BandKeyWriter(config)
+    for doc in docs:
+        writer.add(doc)
+    writer.flush()
+
+
+def rensa_index(docs: list[Document], config: NearConfig) -> None:
+    import rensa
+
+    values = config.bands * config.rows
+    index = rensa.RMinHashLSH(threshold=SIMILAR, num_perm=values, num_bands=config.bands)
+    for number, doc in enumerate(docs):
+        signature = rensa.RMinHash(num_perm=values, seed=1)
+        signature.update(list(ngrams(doc.text, config.ngram)))
+        index.insert(number, signature)
+
+
+def datasketch_index(docs: list[Document], config: NearConfig) -> None:
+    import datasketch
+
+    values = config.bands * config.rows
+    index = datasketch.MinHashLSH(params=(config.bands, config.rows), num_perm=values)
+    for number, doc in enumerate(docs):
+        signature = datasketch.MinHash(num_perm=values)
+        signature.update_batch([each.encode() for each in ngrams(doc.text, config.ngram)])
+        index.insert(str(number), signature)
+
+
+def ngrams(text: str, size: int) -> set[str]:
+    return {text[start : start + size] for start in range(len(text) - size + 1)}
+
+
+def print_pace() -> None:
+    """Print MB of text a CPU-second from texts to the keys of their bands, over real documents."""
+    libraries = {"jprep": (jprep_keys, 20), "rensa": (rensa_index, 2), "datasketch": (datasketch_index, 0.3)}
+    docs = [doc for path in sorted((SHARED / "data/web").glob("*.jsonl.gz")) for doc in load(path)]
+    random.Random(3).shuffle(docs)
+    print(f"\n{'bands × rows':14}" + "".join(f"{name:>24}" for name in libraries))
+    for bands, rows in ((14, 8), (20, 10), (40, 20)):
+        config = NearConfig(bands=bands, rows=rows)
+        row = ""
+        for name, (work, megabytes) in libraries.items():
+            if not importlib.util.find_spec("rensa" if name == "jprep" else name):
+                row += f"{'not installed':>24}"
+                continue
+            some = first_megabytes(docs, megabytes)
+            work(some[:1], config)
+            begun = time.process_time()
+            work(some, config)
+            size = sum(len(doc.text.encode()) for doc in some) / 1e6
+            row += f"{size / (time.process_time() - begun):>15.1f} MB/CPU-s"
+        print(f"{f'{bands} × {rows}':14}{row}", flush=True)
+
+
+def first_megabytes(docs: list[Document], megabytes: float) -> list[Document]:
+    sizes = np.cumsum([len(doc.text.encode()) for doc in docs])
+    return docs[: int(np.searchsorted(sizes, megabytes * 1e6)) + 1]
+
+
 def main() -> None:
     """Print the tables."""
     print_memory()
     print_found(NearConfig())
+    print_pace()
 
 
 if __name__ == "__main__":
