@@ -19,7 +19,7 @@ _WINDOW = 4096
 _SLOTS = 4  # for each character of a window
 _HALF = np.uint32(15)
 _FACTOR = np.uint32(0x9E3779B1)  # odd, and near 2**32 divided by the golden ratio: spreads the hashes
-_BLOCK = 1 << 16  # characters at a time, so that the tables stay in the processor's cache
+_BLOCK = 1 << 14  # characters at a time: with a window more, 16 bits number their n-grams, and tables stay in the cache
 
 
 class RepetitionSignal(Signal):
@@ -92,8 +92,8 @@ def _repeated(
     own = hashes[at]
     base = np.repeat(((np.cumsum(ngrams) - ngrams) * _SLOTS).astype(np.uint32), ngrams)
     slots = base + ((own >> 16) * np.repeat((ngrams * _SLOTS).astype(np.uint32), ngrams) >> 16)
-    table = np.empty(len(own) * _SLOTS, np.int32)
-    order = np.arange(len(own), dtype=np.int32)
+    table = np.empty(len(own) * _SLOTS, np.int16)
+    order = np.arange(len(own), dtype=np.int16)
     table[slots] = order  # the last n-gram of a slot stays
     last = table[slots]
     again = (last != order) & (own[last] == own)
