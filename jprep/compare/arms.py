@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_uppercase
@@ -100,7 +101,12 @@ def _compared(arm: RecipeArm) -> dict[str, Any]:
 
 
 def _steps(refs: Sequence[StepRef]) -> dict[str, Any]:
-    return {step_name(ref): True if isinstance(ref, str) else ref for ref in refs}
+    """Return the options of steps by name; a name that occurs again gets a number."""
+    found, seen = dict[str, Any](), Counter[str]()
+    for ref in refs:
+        seen[name := step_name(ref)] += 1
+        found[name if seen[name] == 1 else f"{name}#{seen[name]}"] = True if isinstance(ref, str) else ref
+    return found
 
 
 def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:

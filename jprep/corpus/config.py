@@ -316,6 +316,14 @@ def step_name(ref: StepRef) -> str:
     return name
 
 
+def step_options(ref: StepRef) -> dict[str, Any]:
+    """Return the options of a reference, without what chooses the step."""
+    if isinstance(ref, str):
+        return {}
+    chooses = {"per"} if "signal" in ref and "use" not in ref else {"use"}
+    return {key: value for key, value in ref.items() if key not in chooses}
+
+
 def make_step(kind: str, ref: StepRef) -> Any:
     """Construct the step that a reference names, with its options.
 
@@ -329,9 +337,7 @@ def make_step(kind: str, ref: StepRef) -> Any:
     """
     name = step_name(ref)
     cls = plugins().get(kind, name)
-    chosen = {"use"} if isinstance(ref, str) or "use" in ref else {"use", "per"}
-    options = {} if isinstance(ref, str) else {key: value for key, value in ref.items() if key not in chosen}
-    return cls(parse_config(options, cls.Config, where=f"{kind} {name!r}"))
+    return cls(parse_config(step_options(ref), cls.Config, where=f"{kind} {name!r}"))
 
 
 def make_described_step(kind: str, described: Mapping[str, Any]) -> Any:

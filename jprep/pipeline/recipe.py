@@ -14,7 +14,7 @@ import msgspec
 
 from jprep.config import apply_overrides, merge_tables, parse_config
 from jprep.corpus import config as corpus_config
-from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name
+from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name, step_options
 from jprep.dataset.manifest import DatasetConfig, check_dataset_config
 from jprep.dataset.mix import check_sources
 from jprep.errors import ConfigError, JprepError
@@ -218,8 +218,7 @@ def _check_step(kind: str, ref: StepRef, where: str) -> None:
         step = plugins().get(kind, name)
     except JprepError:  # it needs a package that is not installed here
         return
-    options = {key: value for key, value in ref.items() if key != "use"}
-    parse_config(options, step.Config, where=f"{where}, {kind} {name!r}")
+    parse_config(step_options(ref), step.Config, where=f"{where}, {kind} {name!r}")
 
 
 def _is_in_file(kind: str, name: str, where: str) -> bool:

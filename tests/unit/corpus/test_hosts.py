@@ -79,6 +79,14 @@ def test_addresses(address: str, listed: float, adult: Path) -> None:
     np.testing.assert_equal(measured([address], lists=(str(adult),)), {"listed_adult": [listed]})
 
 
+def test_documents_without_an_address_are_counted(adult: Path) -> None:
+    signal = HostsSignal(HostsSignal.Config(lists=(str(adult),)))
+    signal.measure(
+        TextBatch([Document(str(n), "s", "", url, "") for n, url in enumerate(["", "https://a.example", ""])])
+    )
+    assert signal.tally == {"without_address": 2}
+
+
 def test_a_batch_is_measured_as_its_documents_are(adult: Path) -> None:
     urls = ["", "https://bad.example/", "https://good.example/", "https://mixed.example/~user/spam", "x"] * 3
     together = measured(urls, lists=(str(adult),))["listed_adult"]

@@ -13,6 +13,7 @@ from jprep.corpus.filters.line_thresholds import LineThresholdFilter
 from jprep.corpus.filters.thresholds import ThresholdFilter
 from jprep.corpus.signals.batch import TextBatch
 from jprep.errors import ConfigError
+from jprep.pipeline.recipe import load_recipe
 from jprep.testing.conformance.filter import FilterSuite
 
 PROSE = "山道を歩くと、古い石の道しるべが見えてくる。"
@@ -38,6 +39,15 @@ def test_the_key_per_chooses_the_filter() -> None:
     assert isinstance(whole, ThresholdFilter) and not isinstance(whole, LineThresholdFilter)
     with pytest.raises(ConfigError, match="'word' has no thresholds"):
         make_step("filter", {"signal": "latin_share", "max": 0.5, "per": "word"})
+
+
+def test_a_recipe_s_file_may_have_the_key(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text('name = "t"\n[corpus]\nfilters = [{ signal = "latin_share", max = 0.5, per = "line" }]\n')
+    assert load_recipe(path).corpus.filters == [{"signal": "latin_share", "max": 0.5, "per": "line"}]
+    path.write_text('name = "t"\n[corpus]\nfilters = [{ preset = "web-ja", per = "line" }]\n')
+    with pytest.raises(ConfigError, match="unknown field `per`"):
+        load_recipe(path)
 
 
 def test_lines_are_judged_as_documents_are() -> None:

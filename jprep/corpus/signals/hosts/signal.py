@@ -24,7 +24,7 @@ class HostsSignal(Signal):
 
     Columns: for each category `listed_CATEGORY`, 1 if the document's host is one of its domains or below one, if its
     address is one of its URLs or below one, or has one of its patterns, else 0. They do not apply to a document without
-    an address.
+    an address, which is counted.
     """
 
     name = "hosts"
@@ -86,7 +86,9 @@ class HostsSignal(Signal):
             f"listed_{category}": _listed(addresses, hosts, found).astype(float)
             for category, found in self._lists.items()
         }
-        unknown = np.array([not host for host in hosts])
+        unknown = np.array([not host for host in hosts], bool)
+        if unknown.any():
+            self.tally["without_address"] += int(unknown.sum())
         return {column: np.where(unknown, np.nan, values) for column, values in measured.items()}
 
 
