@@ -14,7 +14,7 @@ from jprep.corpus.step import Reader, describe_step
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.paths import short_names
 
-VERSION = 1
+VERSION = 2
 """Raise it when other documents are found."""
 
 _READERS = ("jsonl", "parquet", "tsv", "csv")
