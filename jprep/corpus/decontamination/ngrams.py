@@ -85,7 +85,7 @@ class HashSet:
 
     def __init__(self, hashes: Sequence[int] | UInt64Array) -> None:
         self.sorted: UInt64Array = np.unique(np.array(hashes, np.uint64))
-        bits = min(24, max(10, (16 * len(self.sorted)).bit_length()))
+        bits = min(27, max(10, (16 * len(self.sorted)).bit_length()))
         self._shift = np.uint64(64 - bits)
         self._seen = np.zeros(1 << bits, np.bool_)
         self._seen[self.sorted >> self._shift] = True
