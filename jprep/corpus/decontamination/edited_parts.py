@@ -12,7 +12,7 @@ from jprep.corpus.decontamination.item_index import MOST_ITEMS
 from jprep.corpus.decontamination.ngrams import ANCHOR, HashSet, Integers, short_hashes, span_hash, without_repeats
 from jprep.random.counter_bits import GOLDEN, UInt64Array
 
-SHORTEST, LONGEST = 10, 15
+SHORTEST, LONGEST = 11, 15
 """Characters of a part that may have no n-gram of `ANCHOR` characters left after one edit."""
 FREE = 12
 """Characters from which the edit may be at an end: 「梨がたくさんあります」 is no test item with another fruit."""

@@ -19,7 +19,7 @@ SHARE = 0.6
 """Share of an item's characters that must be in one document for the item to be found."""
 LEAST = 10
 """Characters that an item must have to be looked for within sentences."""
-LEAST_WHOLE = 5
+LEAST_WHOLE = 6
 """Characters that a shorter item must have to be looked for as a whole sentence."""
 BATCH = 1 << 18
 """Characters that are searched at a time. The pieces of longer documents overlap by `_OVERLAP`."""

@@ -231,7 +231,7 @@ def test_index_is_a_few_bytes_for_each_character() -> None:
     assert sum(array.nbytes for array in arrays) < 60 * 50_000
 
 
-@pytest.mark.parametrize("length", [10, 11, 12, 13, 14, 15])
+@pytest.mark.parametrize("length", [11, 12, 13, 14, 15])
 def test_an_edit_inside_of_a_short_item_does_not_hide_it(length: int) -> None:
     rng = random.Random(length)
     items = [sentence(rng, length) for _ in range(50)]
@@ -245,12 +245,12 @@ def test_an_edit_inside_of_a_short_item_does_not_hide_it(length: int) -> None:
 
 
 def test_another_word_at_an_end_of_a_short_sentence_is_another_sentence() -> None:
-    assert not found(["梨がたくさんあります。"], ["桃がたくさんあります。", "人がたくさんありますし。"])
+    assert not found(["梨がたくさんありました。"], ["桃がたくさんありました。", "梨がたくさんありまして。"])
 
 
 def test_two_edits_of_a_short_item_and_edits_across_documents_are_not_found() -> None:
-    assert not found(["雪が降る町で暮らす猫"], ["雪も降る町に暮らす猫", "雪が降る町で", "暮らす猫"])
-    assert not found(["雪が降る町で暮らす猫"], ["雪が降る町", "で暮らす猫"])
+    assert not found(["雪が降る町で暮らす黒猫"], ["雪も降る町に暮らす黒猫", "雪が降る町で", "暮らす黒猫"])
+    assert not found(["雪が降る町で暮らす黒猫"], ["雪が降る町", "で暮らす黒猫"])
 
 
 @pytest.mark.parametrize("text", ["首都は？", "問１：首都は？\n", "「首都は」と聞いた。", '{"q": "首都は？"}'])

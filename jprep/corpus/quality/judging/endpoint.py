@@ -102,7 +102,7 @@ class Endpoint:
                 wait = max(problem.wait_s, pause)
                 if time.monotonic() + wait > deadline:
                     what = f"the endpoint gave no usable answer within {self._options.retry_for_s:g} s: {problem}"
-                    fix = "start the server, or raise --retry-for, and run the command again: finished replies are kept"
+                    fix = "start the server or raise --retry-for, and run the same command again: replies are kept"
                     raise MachineError(what, where=self._url, fix=fix) from problem
                 self._delay(wait, everyone=problem.wait_s > 0)
                 pause = min(2 * pause, _LONGEST_PAUSE)
