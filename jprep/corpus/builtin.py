@@ -14,6 +14,7 @@ def jprep_readers() -> dict[str, str]:
         "cc100": f"{package}.lines:Cc100Reader",
         "text": f"{package}.lines:TextReader",
         "jsonl": f"{package}.lines:JsonlReader",
+        "json": f"{package}.json_records:JsonReader",
         "parquet": f"{package}.parquet:ParquetReader",
         "csv": f"{package}.delimited:CsvReader",
         "tsv": f"{package}.delimited:TsvReader",

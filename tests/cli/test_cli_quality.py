@@ -44,7 +44,9 @@ def test_lines_that_are_no_documents_are_counted(texts: Path, model: Path, jprep
     assert json.loads(jprep("quality", "score", *words, model, "--json", cwd=tmp_path).stdout)["rejects"] == counted
     shown = jprep("quality", "score", *words, model, cwd=tmp_path).stdout
     assert "reader.jsonl/no_text" in shown
-    (tmp_path / "good.jsonl").write_text((texts / "bad.jsonl").read_text("utf-8").replace("激安", "研究"), "utf-8")
+    (tmp_path / "good.jsonl").write_text(
+        (texts / "bad.jsonl").read_text("utf-8").replace('"body": "', '"body": "研究'), "utf-8"
+    )
     options = ("--good", "good.jsonl", "--bad", "bad.jsonl", "--field", "body", "-o", "m", "--bits", 8, "--json")
     assert json.loads(jprep("quality", "train", *options, cwd=tmp_path).stdout)["rejects"] == {
         "bad": counted,

@@ -49,6 +49,7 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     table("counts", manifest.counts)
     for found in manifest.test_sets:
         figures = {"items": found.items, "not checked": found.not_checked, "found": found.found}
+        figures |= {"checked as whole sentences": found.whole_sentence} if found.whole_sentence else {}
         table(f"test set {one_line(found.name)} ({found.action})", figures | {"documents with items": found.documents})
     for file in manifest.test_items:
         echo(f"\nitems and documents: {one_line(str(folder / file.path))}")

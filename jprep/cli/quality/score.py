@@ -44,7 +44,8 @@ def score(paths: tuple[Path, ...], model: Path, field: str, examples: int, as_js
 
 def _show(found: ScoreSummary) -> None:
     empty = f", {found.empty:,} empty" if found.empty else ""
-    echo(f"{found.documents:,} documents, mean score {found.mean:.3f}{empty}")
+    mean = f", mean score {found.mean:.3f}" if found.documents else ""
+    echo(f"{found.documents:,} documents{mean}{empty}")
     table("rejected by the readers", found.rejects)
     if not found.documents:
         return

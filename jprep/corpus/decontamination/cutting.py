@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
@@ -18,7 +18,7 @@ def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]],
             several counts for each.
         tally: where to count.
     """
-    merged = {name: _merged(own) for name, own in spans.items()}
+    merged = {name: merged_spans(own) for name, own in spans.items()}
     kept_paragraphs, start = list[str](), 0
     for paragraph in doc.words.split("\n"):
         kept = list[str]()
@@ -44,7 +44,7 @@ def _overlaps(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
     return before > 0 and spans[before - 1][1] > start
 
 
-def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def merged_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the spans in order, with those that overlap or touch as one."""
     found = list[tuple[int, int]]()
     for start, end in sorted(spans):

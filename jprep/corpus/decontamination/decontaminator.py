@@ -121,7 +121,10 @@ class Decontaminator:
         found = [row for row in rows if row.documents]
         documents = {document for row in found for document in row.documents}
         config, items = self._sets[number], len(self._items[number])
-        return ItemCounts(config.name, config.action, items, len(rows) - len(found), len(found), len(documents))
+        not_checked, start = len(rows) - len(found), self._starts[number]
+        own = slice(start, start + items)
+        whole = int((self._search.whole[own] & (self._search.compared[own] > 0)).sum())
+        return ItemCounts(config.name, config.action, items, not_checked, len(found), len(documents), whole)
 
     def _not_checked(self, number: int, item: int) -> str:
         if reason := self._items[number][item].reject:

@@ -56,6 +56,7 @@ class ItemCounts(msgspec.Struct, frozen=True):
         action: what was done with the documents: `drop` or `cut`.
         items: number of items.
         not_checked: items that were not looked for.
+        whole_sentence: items so short that they were looked for as a whole sentence only.
         found: items that were found in at least one document.
         documents: documents with at least one item.
     """
@@ -66,6 +67,7 @@ class ItemCounts(msgspec.Struct, frozen=True):
     not_checked: int
     found: int
     documents: int
+    whole_sentence: int = 0
 
 
 def write_occurrences(root: Path, path: str, found: Sequence[Occurrence]) -> list[Output]:

@@ -70,6 +70,11 @@ class ItemIndex:
             equal, _ = known.find(hashes)
             yield starts[equal], hashes[equal]
 
+    def counts(self, hashes: UInt64Array) -> Integers:
+        """Return in how many places of the items n-grams are."""
+        first = np.searchsorted(self._hashes, hashes, "left")
+        return np.searchsorted(self._hashes, hashes, "right") - first
+
     def occurrences(self, hashes: UInt64Array) -> tuple[Integers, Integers, Integers, Integers]:
         """Return where in the items n-grams are: index of the hash, item, first character and length."""
         first = np.searchsorted(self._hashes, hashes, "left")

@@ -55,6 +55,24 @@ def longer_hashes(characters: UInt64Array, anchors: UInt64Array, starts: Integer
     return found
 
 
+def spans_hashes(characters: UInt64Array, starts: Integers, length: int) -> UInt64Array:
+    """Return `span_hash` of the spans of a length that begin at some places, each at least `length` before the end."""
+    found = np.zeros(len(starts), np.uint64)
+    for offset in range(length):
+        found = found * _power(1) + characters[starts + offset]
+    return found
+
+
+def short_hashes(characters: UInt64Array, length: int) -> UInt64Array:
+    """Return `span_hash` of all spans of a length of at least 1, in order."""
+    size = max(0, len(characters) - length + 1)
+    found: UInt64Array = characters[:size]
+    for offset in range(1, length):
+        found = found * _power(1)
+        found += characters[offset : offset + size]
+    return found
+
+
 class HashSet:
     """A set of hashes that tells quickly for many others where they are in it.
 
@@ -67,7 +85,7 @@ class HashSet:
 
     def __init__(self, hashes: Sequence[int] | UInt64Array) -> None:
         self.sorted: UInt64Array = np.unique(np.array(hashes, np.uint64))
-        bits = min(24, max(10, (16 * len(self.sorted)).bit_length()))
+        bits = min(27, max(10, (16 * len(self.sorted)).bit_length()))
         self._shift = np.uint64(64 - bits)
         self._seen = np.zeros(1 << bits, np.bool_)
         self._seen[self.sorted >> self._shift] = True
@@ -81,3 +99,16 @@ class HashSet:
         ranks = np.minimum(np.searchsorted(self.sorted, candidates), len(self.sorted) - 1)
         equal = self.sorted[ranks] == candidates
         return places[equal], ranks[equal]
+
+
+def without_repeats(places: Integers, hashes: UInt64Array) -> tuple[Integers, UInt64Array]:
+    """Return n-grams, sorted by hash and place, without the inner ones where one overlaps with itself, as in a run.
+
+    A run of one character has each n-gram of it at every place, and each of them is in many places of many items.
+    """
+    order = np.lexsort((places, hashes))
+    places, hashes = places[order], hashes[order]
+    overlaps = (np.diff(places) < ANCHOR) & (hashes[1:] == hashes[:-1])
+    kept = np.ones(len(places), np.bool_)
+    kept[1:-1] = ~(overlaps[:-1] & overlaps[1:])
+    return places[kept], hashes[kept]

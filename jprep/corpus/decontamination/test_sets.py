@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from jprep.config import suggest_name
 from jprep.corpus.config import DecontaminateConfig, make_step, step_name
 from jprep.corpus.document import Document
 from jprep.corpus.input_files import InputFile, refuse_changed
@@ -14,10 +15,11 @@ from jprep.corpus.step import Reader, describe_step
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.paths import short_names
 
-VERSION = 1
+VERSION = 2
 """Raise it when other documents are found."""
 
-_READERS = ("jsonl", "parquet", "tsv", "csv")
+_READERS = ("jsonl", "json", "parquet", "tsv", "csv")
+_TABLES = ("tsv", "csv")  # their columns have no fields inside
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _MOST = 100_000_000  # characters of all test sets: the index has about 65 bytes for each
 
@@ -81,26 +83,65 @@ def _refuse_large(size: int, file: InputFile) -> None:
 
 
 def _items(config: DecontaminateConfig, file: InputFile, name: str) -> Iterator[Item]:
-    reader = _reader(config, file)
+    reader, seen = _reader(config, file), set[str]()
     try:
         for shard in reader.shards(file.path):
             shard = msgspec.structs.replace(shard, hints=shard.hints | {"name": name})
             for item in reader.read(shard, config.name):
                 if isinstance(item, Document):
-                    yield Item(item.id, tuple(_parts([item.text, *item.meta.values()])))
+                    seen |= item.meta.keys()
+                    yield Item(item.id, tuple(_parts(item, config.fields[1:], reader.name)))
                 else:
                     yield Item(item.id, (), item.reason)
+        _refuse_absent(config, file, reader, seen)
     finally:
         reader.close()
 
 
-def _parts(values: Sequence[str]) -> Iterator[str]:
-    """Yield texts; a list of texts, which readers give as JSON, one by one."""
-    for value in values:
-        try:
-            yield from msgspec.json.decode(value, type=list[str]) if value.startswith("[") else [value]
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            yield value
+def _parts(doc: Document, others: Sequence[str], reader: str) -> Iterator[str]:
+    """Yield the texts of an item; those of a list one by one."""
+    yield doc.text
+    for name in others:
+        top, _, inner = (name, "", "") if reader in _TABLES else name.partition(".")
+        if not (value := doc.meta.get(top, "")):
+            continue
+        decoded = _decoded(value) if inner or value.startswith("[") else value
+        yield from _texts(decoded, inner.split(".") if inner else [])
+
+
+def _decoded(value: str) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return value
+
+
+def _texts(value: Any, path: Sequence[str]) -> Iterator[str]:
+    """Yield the texts under a path in nested objects and lists; numbers as text."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, path)
+    elif path:
+        yield from _texts(value.get(path[0]), path[1:]) if isinstance(value, Mapping) else ()
+    elif value is not None:
+        yield value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _refuse_absent(config: DecontaminateConfig, file: InputFile, reader: Reader, seen: Collection[str]) -> None:
+    """Refuse a field that no item has: without it, other documents would be found."""
+    for name in config.fields[1:]:
+        if _top(name, reader.name) in seen:
+            continue
+        records = (text for shard in reader.shards(file.path) for _, text in reader.read_with_originals(shard, ""))
+        first = _decoded(next(records, ""))
+        if isinstance(first, dict) and _top(name, reader.name) not in first:
+            what = f"corpus.decontaminate {config.name!r}: no item has the field {name!r}"
+            raise ConfigError(what, where=file.path, fix=f"`fields = [...]`: {suggest_name(name, first)}")
+
+
+def _top(name: str, reader: str) -> str:
+    """Return the field of a record that has a field."""
+    return name if reader in _TABLES else name.partition(".")[0]
 
 
 def _reader(config: DecontaminateConfig, file: InputFile) -> Reader:
@@ -110,6 +151,7 @@ def _reader(config: DecontaminateConfig, file: InputFile) -> Reader:
     ref = config.reader or _by_name(file)
     options = {} if isinstance(ref, str) else ref
     first, *others = config.fields
+    others = list(dict.fromkeys(_top(name, step_name(ref)) for name in others))
     fields = {"use": step_name(ref), "text": first, "meta": others, "id": config.id}
     reader: Reader = make_step("reader", options | fields)
     return reader

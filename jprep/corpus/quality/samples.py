@@ -74,13 +74,18 @@ class SampleWriter:
                         self._add(label, doc.text[:MAX_CHARACTERS], files)
             except OSError as error:
                 raise write_error(error, self._folder) from error
-        for name, heap in zip(("bad", "good"), self._smallest, strict=True):
-            if not heap:
-                raise JprepError(
-                    f"the {name} inputs have no text", fix=f"give --{name} corpora or files with documents"
-                )
+        self._refuse_one_class()
         bad_limit, good_limit = (-heap[0] for heap in self._smallest)
         return Sample(self._folder, (bad_limit, good_limit))
+
+    def _refuse_one_class(self) -> None:
+        for name, heap in zip(("bad", "good"), self._smallest, strict=True):
+            if not heap:
+                fix = f"give --{name} corpora or files with documents; with --labels, another --threshold"
+                raise JprepError(f"the {name} inputs have no text", fix=fix)
+        if self._held[0] == self._held[1]:
+            what = "the good and the bad inputs have the same texts, so there is nothing to tell apart"
+            raise JprepError(what, fix="give --good and --bad different documents")
 
     def _add(self, label: int, text: str, files: Sequence[IO[bytes]]) -> None:
         if not text.strip():

@@ -135,7 +135,7 @@ def test_each_test_set_counts_what_is_cut(tmp_path: Path) -> None:
 
 
 def test_items_that_are_not_looked_for_have_a_reason(tmp_path: Path) -> None:
-    rows = [{"q": None, "a": ""}, {"q": "空は青いかな", "a": "はいそうだ"}, {"q": QUESTION, "a": ""}]
+    rows = [{"q": None, "a": ""}, {"q": "空は？", "a": "はい"}, {"q": QUESTION, "a": ""}]
     path = Path(write_set(tmp_path, rows))
     path.write_bytes(path.read_bytes() + b"{broken\n")
     reader = {"use": "jsonl", "max_bad": 0.5}

@@ -78,9 +78,10 @@ def test_all_parts_of_an_item_are_needed_in_any_order() -> None:
 
 def test_what_is_not_looked_for_is_told() -> None:
     frame = "次の文章を読んで答えを選びなさい"
-    search = ItemSearch([["空は青い"], [frame], ["ああああああああああ" * 20], ["空は青いかな", "はいそうだ"]])
-    assert search.compared.tolist() == [0, len(frame), 0, 0]
-    assert search.characters.tolist() == [0, len(frame), 200, 0]
+    search = ItemSearch([["空は"], [frame], ["ああああああああああ" * 20], ["空は青いかな", "はい"]])
+    assert search.compared.tolist() == [0, len(frame), 0, 6]
+    assert search.characters.tolist() == [0, len(frame), 200, 6]
+    assert search.whole.tolist() == [True, False, False, True]
 
 
 def test_phrases_of_a_test_set_do_not_count() -> None:
@@ -225,6 +226,69 @@ def test_each_sentence_that_overlaps_with_a_place_is_cut(sentences: list[str], p
 def test_index_is_a_few_bytes_for_each_character() -> None:
     rng = random.Random(9)
     items = [[sentence(rng, 100)] for _ in range(500)]
-    index = ItemSearch(items)._index
+    index = ItemSearch(items)._regions._index
     arrays = [value for value in vars(index).values() if isinstance(value, np.ndarray)]
     assert sum(array.nbytes for array in arrays) < 60 * 50_000
+
+
+@pytest.mark.parametrize("length", [11, 12, 13, 14, 15])
+def test_an_edit_inside_of_a_short_item_does_not_hide_it(length: int) -> None:
+    rng = random.Random(length)
+    items = [sentence(rng, length) for _ in range(50)]
+    edge = 0 if length >= 12 else 1
+    for place in range(edge, length - edge):
+        texts = list[str]()
+        for item in items:
+            edit = rng.choice(["", "の", item[place] + "は"])
+            texts.append(sentence(rng, 40) + item[:place] + edit + item[place + 1 :] + "。" + sentence(rng, 40))
+        assert found(items, texts) >= {(number, number) for number in range(50)}, place
+
+
+def test_another_word_at_an_end_of_a_short_sentence_is_another_sentence() -> None:
+    assert not found(["梨がたくさんありました。"], ["桃がたくさんありました。", "梨がたくさんありまして。"])
+
+
+def test_two_edits_of_a_short_item_and_edits_across_documents_are_not_found() -> None:
+    assert not found(["雪が降る町で暮らす黒猫"], ["雪も降る町に暮らす黒猫", "雪が降る町で", "暮らす黒猫"])
+    assert not found(["雪が降る町で暮らす黒猫"], ["雪が降る町", "で暮らす黒猫"])
+
+
+@pytest.mark.parametrize("text", ["首都は？", "問１：首都は？\n", "「首都は」と聞いた。", '{"q": "首都は？"}'])
+def test_items_of_a_few_characters_are_found_as_whole_sentences(text: str) -> None:
+    items = ["日本の首都は？", "「撮る」といえば？", "首都は？"]
+    text = text.replace("首都", "日本の首都")
+    assert found(items, [text, f"前の文。{text}後の文。", "隣で撮るといえば？"]) == {(0, 0), (1, 0)}
+    assert found(items, ["日本の首都はどこ？", "今の日本の首都は？", "首都は？", "撮るといえば"]) == {(3, 1)}
+    assert not found(["首都は？"], ["首都は？"])
+
+
+def test_parts_that_many_items_have_are_not_items() -> None:
+    rng = random.Random(12)
+    order, questions = "次の文章を読んで質問に対する答えを一つだけ選びなさい", [sentence(rng, 14) for _ in range(100)]
+    items = [[order, question] for question in questions]
+    assert found(items, [order, order + questions[3]]) == {(1, 3)}
+    assert found([[order]] * 100, [order]) == {(0, number) for number in range(100)}
+
+
+@pytest.mark.parametrize("period", [1, 2, 7, 8, 11, 13, 20])
+def test_texts_that_repeat_take_bounded_memory_and_few_matches(period: int) -> None:
+    rng = random.Random(period)
+    unit, planted = sentence(rng, period), sentence(rng, 40)
+    text = unit * (60_000 // period)
+    items = [(unit * 200)[start : start + length] for length in (10, 12, 15, 18, 40, 128, 2000) for start in range(3)]
+    items += ["あ" * 10_000, sentence(rng, 15) + unit, planted]
+    search = ItemSearch([[item] for item in items])
+    tracemalloc.start()
+    findings = search.find([text + planted + text])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(items) - 1 in {each.item for each in findings}
+    assert peak < 50 << 20
+
+
+def test_sentences_of_a_text_that_repeats_an_item_are_all_cut() -> None:
+    rng = random.Random(13)
+    shared = sentence(rng, 30)
+    items = [shared + sentence(rng, 4) for _ in range(60)]
+    text = "。".join([shared, sentence(rng, 2)] * 2000)
+    assert {each.spans for each in ItemSearch([[item] for item in items]).find([text])} == {((0, len(text)),)}

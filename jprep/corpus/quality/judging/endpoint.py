@@ -102,7 +102,7 @@ class Endpoint:
                 wait = max(problem.wait_s, pause)
                 if time.monotonic() + wait > deadline:
                     what = f"the endpoint gave no usable answer within {self._options.retry_for_s:g} s: {problem}"
-                    fix = "start the server and run the same command again: finished replies are kept"
+                    fix = "start the server or raise --retry-for, and run the same command again: replies are kept"
                     raise MachineError(what, where=self._url, fix=fix) from problem
                 self._delay(wait, everyone=problem.wait_s > 0)
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -113,13 +113,20 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {self._options.key}"
         try:
             with self._opener.open(Request(self._url, data, headers), timeout=self._options.timeout_s) as response:
-                return _answer(_read(response, self._options.timeout_s))
+                return self._answered(_read(response, self._options.timeout_s))
         except HTTPError as error:
             with error:
                 return self._refused(error)
         except (URLError, HTTPException, OSError) as error:
             reason = error.reason if isinstance(error, URLError) else error
             raise _Transient(f"{type(error).__name__}: {self._shown(str(reason))}") from error
+
+    def _answered(self, data: bytes) -> Answer:
+        try:
+            return _answer(data)
+        except ValueError as error:
+            begins = self._shown(data[:_SHOWN].decode("utf-8", "replace"))
+            raise _Transient(f"the response is not a chat completion; it begins {begins!r}") from error
 
     def _refused(self, error: HTTPError) -> Answer:
         message = f"HTTP status {error.code}: {self._shown(_message(error))}"
@@ -214,7 +221,7 @@ def _answer(data: bytes) -> Answer:
         TypeError,
         AttributeError,
     ) as e:
-        raise _Transient("the response is not a chat completion") from e
+        raise ValueError("not a chat completion") from e
     return Answer(reply or "", None if tokens is None else max(0, tokens))
 
 

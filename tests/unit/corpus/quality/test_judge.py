@@ -55,6 +55,7 @@ FAILURES: dict[str, Callable[[], Reply | None]] = {
     "hangs": hang,
     "garbage": lambda: (200, {}, b"\xff{not json"),
     "other json": lambda: (200, {}, b'{"choices": []}'),
+    "cut off": lambda: (200, {}, b'{"choices": [{"message": {"content": "Sco'),
     "too long": lambda: (200, {}, b" " * (2 << 20)),
     "wrong date": lambda: (429, {"Retry-After": "Mon, 23 Nov 2026 07:00:00 GMT"}, b""),
 }
@@ -115,6 +116,16 @@ def test_a_dead_server_is_given_up_and_replies_are_kept(tmp_path: Path) -> None:
     with chat_server(good_answer) as server:
         assert run(server, tmp_path / "labels").asked == 12 - 7
         assert "採点：文書0" not in server.prompts
+
+
+def test_a_page_instead_of_a_reply_is_shown_without_the_key(tmp_path: Path) -> None:
+    page = "<html>ログイン secret-key \x1b[2J</html>" + " " * 5000
+    with chat_server(lambda prompt, attempt: (200, {}, page.encode())) as server:
+        endpoint = EndpointOptions(server.url, "secret-key", timeout_s=1.0, retry_for_s=0.2)
+        with pytest.raises(MachineError, match="ログイン") as error:
+            judge(lambda: iter(DOCS), CONFIG, Budget(), endpoint, tmp_path / "labels")
+    assert "secret-key" not in str(error.value) and "\x1b" not in str(error.value) and len(str(error.value)) < 1500
+    assert "--retry-for" in error.value.fix
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404])

@@ -131,6 +131,8 @@ def test_a_damaged_model_is_refused(model: Path, tmp_path: Path) -> None:
 def test_a_class_without_documents_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(JprepError, match="bad inputs have no text"):
         train(made(GOOD, 50, "a"), made(BAD, 0, "b"), CONFIG, tmp_path / "model")
+    with pytest.raises(JprepError, match="the same texts"):
+        train(made(GOOD, 50, "a"), made(GOOD, 50, "a"), CONFIG, tmp_path / "same")
     with pytest.raises(JprepError, match="no document for the part"):
         train(made(GOOD, 100, "a"), made(BAD, 3, "b"), CONFIG, tmp_path / "model")
     train(made(GOOD, 200, "a"), made(BAD, 200, "c"), CONFIG, tmp_path / "model", restart=True)
