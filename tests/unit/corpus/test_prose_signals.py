@@ -56,6 +56,13 @@ def test_fences_do_not_pair_with_those_of_another_document() -> None:
     assert three.sums(mask).tolist() == [0, len("```\nコード\n```\n"), len(closed)]
 
 
+def test_a_decorated_title_is_no_fence() -> None:
+    decorated = f"~~~お知らせ~~~\n{PROSE}\n~~~ 連絡先 ~~~\n{PROSE}"
+    fenced = f"~~~python\n{PROSE}\n~~~~\n{PROSE}"
+    both = batch(decorated, fenced)
+    assert both.sums(code_mask(both)).tolist() == [0, len(f"~~~python\n{PROSE}\n~~~~\n")]
+
+
 def test_repetition_does_not_grow_with_length() -> None:
     numbered = "".join(f"{n}番目の箱には{n * 7919 % 10007}個の石が入っている。" for n in range(3000))
     short, long = measure(numbered[:4000], numbered)["repeated_share"]

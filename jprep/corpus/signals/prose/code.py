@@ -66,10 +66,17 @@ def _fences(batch: TextBatch) -> NDArray[np.bool_]:
     padded = np.append(batch.codes, [0] * _FENCE)
     heads = padded[first[:, None] + np.arange(_FENCE)]
     found = (heads == _BACKQUOTE).all(1) | (heads == _TILDE).all(1)
+    for line in np.flatnonzero(found).tolist():
+        found[line] = not _is_decorated(batch.lines[line])
     docs, order = batch.line_docs, np.cumsum(found)
     order -= (order - found)[batch.first_lines][docs]
     total = batch.counts(docs, found)[docs]
     return np.asarray(found & ((order < total) | (total % 2 == 0)))
+
+
+def _is_decorated(line: str) -> bool:
+    """Return whether the marks at the beginning of a line occur in the rest of it: `~~~title~~~` is no fence."""
+    return line[0] in line.lstrip(line[0])
 
 
 def _between(marks: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.bool_]:

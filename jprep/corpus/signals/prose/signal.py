@@ -48,7 +48,7 @@ class ProseSignals(Signal):
     """
 
     name = "prose"
-    version = 1
+    version = 2
 
     @property
     def columns(self) -> tuple[str, ...]:
