@@ -149,15 +149,16 @@ class RegionFinder:
         """
         numbers, counts = texts.numbers(places), self._index.counts(hashes)
         most = np.maximum(_LEAST_MATCHES, _MATCHES * (texts.ends - texts.begins))
-        repeats = np.bincount(numbers, counts, minlength=len(most)) > most
-        kept = np.ones(len(places), np.bool_)
-        for number in np.flatnonzero(repeats).tolist():
+        many = np.bincount(numbers, counts, minlength=len(most)) > most
+        kept, repeats = np.ones(len(places), np.bool_), np.zeros(len(most), np.bool_)
+        for number in np.flatnonzero(many).tolist():
             own = np.flatnonzero(numbers == number)
             first = np.searchsorted(hashes[own], hashes[own], "left")
             rank, limit = np.arange(len(own)) - first, len(own)
             while limit > 1 and counts[own[rank < limit]].sum() > most[number]:
                 limit //= 2
             kept[own] = rank < limit
+            repeats[number] = not kept[own].all()
         return kept, repeats
 
     def _trimmed(
