@@ -28,6 +28,10 @@ _BREAK = re.compile(r"\n[ \t\r\n\f]*+")  # the white space of HTML; U+3000 is a 
 _RAW_NAMES = ("pre", "textarea", "script", "style", "listing", "xmp", "plaintext")
 _RAW = re.compile(rf"<({'|'.join(_RAW_NAMES)})(?=[\s/>])", re.IGNORECASE)
 _RAW_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW_NAMES}
+# The first line of preformatted text begins behind its tag, others behind a line break; more tags may follow.
+_INDENTATION = re.compile(r"(\A[^>]*+>(?:<[^<>]*+>)*+|\n(?:<[^<>]*+>)*+)([ \t]++)")
+_MARKS = "\u2800\u2801"  # Braille: stand for spaces and tabs, which extractors remove
+_MARKED, _UNMARKED = str.maketrans(" \t", _MARKS), str.maketrans(_MARKS, " \t")
 _CONTROL_REFERENCE = re.compile(
     r"&#(?:0*+(?:[0-8]|1[124-9]|2\d|3[01])(?!\d)|x0*+(?:[0-8bcef]|1[0-9a-f])(?![0-9a-f]));?", re.IGNORECASE
 )
@@ -95,12 +99,15 @@ def extract_page(html: str, extractor: str = "resiliparse") -> Page:
     if _multiplies(html):
         return Page(fault="too_deep")
     html, joined = join_lines(html)
+    indented = mark_indentation(html)
+    is_marked, html = indented != html, indented
     tree = import_web("resiliparse.parse.html").HTMLTree.parse(html)
     if html.count("<") > MAX_DEPTH and tree.document.query_selector(_DEEPER) is not None:
         return Page(fault="too_deep")
     text = _EXTRACTORS[extractor](html, tree)
+    text = "\n".join(line for line in map(_stripped, text.split("\n")) if line)
     return Page(
-        text="\n".join(line for line in map(_stripped, text.split("\n")) if line),
+        text=text.translate(_UNMARKED) if is_marked else text,
         title=" ".join((tree.title or "").split()),
         url=_address(tree, 'link[rel~="canonical"]'),
         licence=_address(tree, '[rel~="license"]'),
@@ -127,14 +134,39 @@ def join_lines(html: str) -> tuple[str, int]:
     return "".join(parts), joined
 
 
+def mark_indentation(html: str) -> str:
+    """Mark the white space at the beginning of the lines of preformatted text, as in code.
+
+    A page that has these characters of Braille is returned as it is: they could not be told from marks.
+    """
+    if any(mark in html for mark in _MARKS):
+        return html
+    parts, at = list[str](), 0
+    for name, begin, end in _raw_text(html):
+        if name == "pre":
+            marked = _INDENTATION.sub(lambda found: found[1] + found[2].translate(_MARKED), html[begin:end])
+            parts += html[at:begin], marked
+            at = end
+    return "".join([*parts, html[at:]])
+
+
 def _running_text(html: str) -> Iterator[tuple[int, int]]:
     """Yield begin and end of the stretches in which white space is not as it stands."""
     at = 0
-    while raw := _RAW.search(html, at):
-        yield at, raw.start()
-        end = _RAW_ENDS[raw[1].lower()].search(html, raw.end())
-        at = end.end() if end else len(html)
+    for _, begin, end in _raw_text(html):
+        yield at, begin
+        at = end
     yield at, len(html)
+
+
+def _raw_text(html: str) -> Iterator[tuple[str, int, int]]:
+    """Yield name, begin and end of the elements in which white space is as it stands."""
+    at = 0
+    while raw := _RAW.search(html, at):
+        name = raw[1].lower()
+        end = _RAW_ENDS[name].search(html, raw.end())
+        at = end.end() if end else len(html)
+        yield name, raw.start(), at
 
 
 def _multiplies(html: str) -> bool:

@@ -37,7 +37,7 @@ class WarcReader(PageReader):
     """
 
     name = "warc"
-    version = 1
+    version = 2
     libraries = ("fastwarc",)
 
     class Config(PageConfig, frozen=True):

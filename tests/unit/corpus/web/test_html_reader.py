@@ -91,6 +91,20 @@ def test_line_breaks_are_joined_between_japanese_characters_only() -> None:
     assert join_lines(html) == (joined, 5)
 
 
+@pytest.mark.parametrize("extractor", BOTH)
+def test_preformatted_text_keeps_its_indentation(extractor: str) -> None:
+    code = "def f(x):\n    if x:\n\treturn 1\n    return 2"
+    coloured = code.replace("if", "<b>if</b>").replace("    return 2", "<span>    return 2</span>")
+    body = f"<p>{SENTENCES}</p><pre class='a'><code>{coloured}</code></pre><p>{SENTENCES}</p>"
+    assert code in extract_page(page(body=body), extractor).text
+
+
+def test_braille_is_not_taken_for_indentation() -> None:
+    braille = extract_page(page(body=f"<p>\u2800{SENTENCES}</p><pre>  a</pre><p>{SENTENCES}</p>")).text
+    assert "\u2800" in braille
+    assert "  a" not in braille
+
+
 @pytest.mark.parametrize("space", ["\u3000", "\u00a0", "\u2003"])
 def test_spaces_that_are_characters_of_the_text_are_kept(space: str) -> None:
     html = f"<p>終わり。\n{space}次の段落は{space}\n続く。</p>"
