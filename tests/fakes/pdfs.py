@@ -62,7 +62,7 @@ def make_pdf(paragraphs: Sequence[str], layout: Layout | None = None, password: 
     return _Typesetter(layout or Layout(), password).set(paragraphs)
 
 
-def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "") -> bytes:
+def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "", size: float = SIZE) -> bytes:
     """Return a PDF of one page.
 
     Args:
@@ -70,6 +70,7 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "") -> 
             value says whether it runs down.
         turned: degrees by which the page is turned when it is shown.
         watermark: a text that stands at an angle.
+        size: size of the characters of `texts`.
     """
     setter = _Typesetter(Layout(), "")
     canvas = setter.canvas
@@ -80,7 +81,7 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "") -> 
             canvas.rotate(degrees)
     height = WIDTH if turned in (90, 270) else HEIGHT
     for x, y, text, *down in texts:
-        canvas.setFont("Vertical" if down and down[0] else "Horizontal", SIZE)
+        canvas.setFont("Vertical" if down and down[0] else "Horizontal", size)
         canvas.drawString(x, height - y, text)
     if watermark:
         canvas.translate(100, 100)

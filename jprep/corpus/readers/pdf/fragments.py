@@ -34,6 +34,7 @@ _SMALLER = 0.7  # a smaller character is ruby, or a note
 _TALL = 2.5  # higher ones stand across the line
 _ROWS_BACK = 4
 
+_SMALLEST = 0.1  # points; characters without a height exist
 _LINE = 6  # characters of a run that counts as a line
 _COLUMN_LINES = 3  # lines that begin at the same place
 
@@ -130,6 +131,7 @@ def _places(page: Characters, writing: Writing, wide: NDArray[np.bool_]) -> _Pla
     left, top, right, bottom = page.boxes.T
     # Boxes of Japanese characters are squares; the height of others includes what hangs above and below.
     size = np.where(wide, np.maximum(right - left, (bottom - top) * 0.7), (bottom - top) / 1.17)
+    size = np.maximum(size, _SMALLEST)
     if writing == "horizontal":
         return _Places(left, right, top, bottom, size)
     return _Places(top, bottom, page.width - right, page.width - left, size)

@@ -80,8 +80,10 @@ def _characters(content: Any, count: int) -> Iterator[_Character]:
             if pdfium.FPDFText_HasUnicodeMapError(content, index) == 1:
                 character = UNMAPPED
             pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box))
-            yield _Character(character, space, (box.left, box.top, box.right, box.bottom), _is_oblique(content, index))
-            space = ""
+            place = (box.left, box.top, box.right, box.bottom)
+            if all(map(math.isfinite, place)):
+                yield _Character(character, space, place, _is_oblique(content, index))
+                space = ""
 
 
 def _is_oblique(content: Any, index: int) -> bool:

@@ -179,6 +179,12 @@ def test_a_file_that_ends_the_process_is_a_reject(monkeypatch: pytest.MonkeyPatc
     assert extractor.extract(b"%PDF-1.7").fault == "not_extracted"
 
 
+def test_characters_without_a_size() -> None:
+    lines = [(100, 100 + 15 * number, "大きさのない行。") for number in range(3)]
+    assert extracted(make_page(*lines, size=0.0)).fault in ("", "no_characters")
+    assert extracted(make_page(*lines, size=1e-4)).fault in ("", "no_characters")
+
+
 def test_many_scattered_characters_take_bounded_time() -> None:
     scattered = [(20 + n % 38 * 10, 30 + n // 38 * 11 + n % 2 * 5, "あ" if n % 3 else "x") for n in range(1900)]
     started = time.process_time()
