@@ -75,14 +75,13 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "", siz
     setter = _Typesetter(Layout(), "")
     canvas = setter.canvas
     canvas.setPageRotation(turned)
-    for degrees, (x, y) in {90: (WIDTH, 0), 180: (WIDTH, HEIGHT), 270: (0, HEIGHT)}.items():
+    for degrees, (x, y) in {90: (HEIGHT, 0), 180: (WIDTH, HEIGHT), 270: (0, WIDTH)}.items():
         if degrees == turned:
             canvas.translate(x, y)
             canvas.rotate(degrees)
-    height = WIDTH if turned in (90, 270) else HEIGHT
     for x, y, text, *down in texts:
         canvas.setFont("Vertical" if down and down[0] else "Horizontal", size)
-        canvas.drawString(x, height - y, text)
+        canvas.drawString(x, HEIGHT - y, text)
     if watermark:
         canvas.translate(100, 100)
         canvas.rotate(45)

@@ -98,10 +98,11 @@ class ChildProcess:
         return child
 
 
-def serve(answer: Callable[[bytes], bytes], seconds: int) -> None:
+def serve(prepare: Callable[[], object], answer: Callable[[bytes], bytes], seconds: int) -> None:
     """Be the child: answer the requests of standard input until it ends, each within limits of CPU time and memory.
 
     Args:
+        prepare: loads the libraries.
         answer: returns the answer to a request, which is not empty.
         seconds: CPU time for a request.
     """
@@ -109,6 +110,7 @@ def serve(answer: Callable[[bytes], bytes], seconds: int) -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not become a reply
     _limit_memory()
+    prepare()
     _send(replies, b"ready")
     while request := _receive(sys.stdin.buffer):
         _limit_time(seconds)

@@ -30,7 +30,7 @@ def adult(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "domains").write_text("# made for this test\nbad.example\r\nBAD2.example.\n192.0.2.7\n日本語.example\n\n")
     (folder / "urls").write_text("mixed.example/~user/spam\nother.example/a%20b/\n")
-    (folder / "expressions").write_text(r"(casino|slot)[0-9]+\.example" + "\n")
+    (folder / "expressions").write_text(r"(casino|slot)[0-9]+\.example" + "\n" + r"(q)\d\.example/\w+\W\d\Z" + "\n")
     return folder
 
 
@@ -66,6 +66,10 @@ def measured(urls: list[str], **options: object) -> dict[str, list[float]]:
         ("https://other.example/a b/c", 1),
         ("https://casino77.example/", 1),
         ("https://casino.example/", 0),
+        ("https://Q1.example/PAGE-7", 1),
+        ("https://good.example?q=x@bad.example/y", 0),
+        ("https://good.example#@bad.example/", 0),
+        ("https://good.example?u=https://bad.example/x", 0),
         ("", math.nan),
         ("mailto", 0),
         ("https://", math.nan),
@@ -118,6 +122,8 @@ def test_the_contents_identify_the_signal_and_not_the_paths(adult: Path, tmp_pat
         ("bad.txt", b"\x00\x01\x02\xff" * 100, "1 of 1 lines are no hosts, the first is line 1"),
         ("bad.txt", b"a.example\n" + b"no host\n" * 9, "9 of 10 lines are no hosts, the first is line 2"),
         ("bad.txt", b"a" * 3_000_000, "a line of over 65536 bytes"),
+        ("bad.txt", b"a." * 150 + b"com\n", "1 of 1 lines are no hosts"),
+        ("bad.txt", b"a.example/?blog=7\n", "1 of 1 lines are no hosts"),
         ("x/expressions", b"fine\n([a-z\n", "line 2: "),
         ("x/readme", b"", "none of the files domains, urls, expressions"),
         ("日本.txt", b"a.example\n", "is no category"),

@@ -60,8 +60,11 @@ def _extracted(data: bytes, limits: PdfLimits) -> PdfText:
 def main(limits: str, seconds: str) -> None:
     """Answer PDFs."""
     accepted = msgspec.json.decode(limits, type=PdfLimits)
-    extract_pdf(b"%PDF-", accepted)  # load the library
-    serve(lambda data: msgspec.msgpack.encode(_extracted(data, accepted)), int(seconds))
+    serve(
+        lambda: extract_pdf(b"%PDF-", accepted),
+        lambda data: msgspec.msgpack.encode(_extracted(data, accepted)),
+        int(seconds),
+    )
 
 
 if __name__ == "__main__":

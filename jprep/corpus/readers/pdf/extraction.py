@@ -12,14 +12,16 @@ from jprep.corpus.readers.pdf.margins import PageFragments, without_margins
 from jprep.corpus.readers.pdf.page_characters import read_characters
 from jprep.corpus.readers.pdf.paragraphs import join_lines
 from jprep.corpus.readers.pdf.radicals import replace_radicals
-from jprep.corpus.readers.pdf.reading_order import in_reading_order
+from jprep.corpus.readers.pdf.reading_order import MOST_FRAGMENTS, in_reading_order
 from jprep.corpus.readers.pdf.ruby import without_ruby
 
 Fault = Literal["", "encrypted", "damaged", "too_many_pages", "no_characters", "unmapped_characters", "not_extracted"]
 
+_PROGRAMS = r"docx?|jtdc?|pptx?|xlsx?|indd|pdf|tex|dvi|ai|qxd"
 _FILE_NAME = re.compile(
-    r"Microsoft \w+ - |.*\.(?:docx?|jtdc?|pptx?|xlsx?|indd|pdf|tex|dvi|ai|qxd)\Z|untitled|無題|名称未設定", re.I
+    rf"Microsoft \w+ - |.*\.(?:{_PROGRAMS})\Z|(?:untitled|無題|名称未設定)[\s_-]*\d*\Z", re.IGNORECASE
 )
+_COUNTS = ("ruby", "oblique", "outside", "unmapped", "margins", "vertical_pages", "unordered_pages")
 
 
 class PdfLimits(msgspec.Struct, frozen=True):
@@ -73,12 +75,14 @@ class _Extraction:
 
     def __init__(self, limits: PdfLimits) -> None:
         self._limits = limits
-        self._counts = dict.fromkeys(("ruby", "oblique", "unmapped", "margins", "vertical_pages"), 0)
+        self._counts = dict.fromkeys(
+            ("ruby", "oblique", "outside", "unmapped", "margins", "vertical_pages", "unordered_pages"), 0
+        )
         self._characters = 0
 
     def extract(self, document: Any) -> PdfText:
         """Return the text of an open PDF of pypdfium2."""
-        found = PdfText(pages=len(document), title=_title(document.get_metadata_value("Title")))
+        found = PdfText(pages=len(document), title=_title(document))
         if found.pages > self._limits.max_pages:
             found.fault = "too_many_pages"
             return found
@@ -101,6 +105,7 @@ class _Extraction:
         self._characters += len(characters.text)
         self._counts["unmapped"] += characters.unmapped
         self._counts["oblique"] += characters.oblique
+        self._counts["outside"] += characters.outside
         writing: Writing = find_writing(characters) if self._limits.writing == "auto" else self._limits.writing
         self._counts["vertical_pages"] += writing == "vertical"
         fragments, ruby = without_ruby(find_fragments(characters, writing))
@@ -109,11 +114,17 @@ class _Extraction:
 
     def _text(self, pages: list[PageFragments]) -> str:
         kept, self._counts["margins"] = without_margins(pages)
+        self._counts["unordered_pages"] = sum(len(page) > MOST_FRAGMENTS for page in kept)
         ordered: list[list[Fragment]] = [in_reading_order(page) for page in kept]
         lines, self._counts["line_breaks"], self._counts["hyphens"] = join_lines(ordered)
         text, self._counts["radicals"] = replace_radicals("\n".join(lines))
         return text
 
 
-def _title(title: str) -> str:
-    return "" if _FILE_NAME.match(title.strip()) else title.strip()
+def _title(document: Any) -> str:
+    """Return the title that a PDF names, unless it is the name of a file, or cannot be decoded."""
+    try:
+        title = str(document.get_metadata_value("Title")).strip()
+    except UnicodeDecodeError:
+        return ""
+    return "" if _FILE_NAME.match(title) else title

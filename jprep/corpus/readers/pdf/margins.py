@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jprep.corpus.readers.pdf.fragments import Fragment, Writing
@@ -35,23 +35,23 @@ class PageFragments(NamedTuple):
 def without_margins(pages: Sequence[PageFragments]) -> tuple[list[list[Fragment]], int]:
     """Return the fragments of each page without headers, footers and page numbers, and how many those were.
 
-    In the margins (an eighth of the height at the top and the bottom), a number alone is a page number, and a text is
+    In the margins (12 % of the height at the top and at the bottom), a number alone is a page number, and a text is
     a header or footer if three pages have it at the same place. Numbers inside it may differ.
     """
-    counts = Counter(key for page in pages for key in {_key(each, page) for each in _in_margins(page)})
+    counts = Counter(
+        key for page in pages for key in {_key(each, page) for each in page.fragments if _in_margin(each, page)}
+    )
     kept = [[each for each in page.fragments if not _is_running(each, page, counts)] for page in pages]
     return kept, sum(len(page.fragments) for page in pages) - sum(map(len, kept))
 
 
-def _in_margins(page: PageFragments) -> Iterator[Fragment]:
-    for fragment in page.fragments:
-        top, bottom = _height_range(fragment, page)
-        if bottom < page.height * _MARGIN or top > page.height * (1 - _MARGIN):
-            yield fragment
+def _in_margin(fragment: Fragment, page: PageFragments) -> bool:
+    top, bottom = _height_range(fragment, page)
+    return bottom < page.height * _MARGIN or top > page.height * (1 - _MARGIN)
 
 
 def _is_running(fragment: Fragment, page: PageFragments, counts: Counter[tuple[str, int]]) -> bool:
-    if fragment not in list(_in_margins(page)):
+    if not _in_margin(fragment, page):
         return False
     return _NUMBER.fullmatch(fragment.text) is not None or counts[_key(fragment, page)] >= _REPEATED
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 UNMAPPED = "〓"
 """Stands for a character that the font of a PDF maps to no code point."""
 
-_PRIVATE = range(0xE000, 0xF900)
+_CONTROL = "\x00"
+_PRIVATE, _HIGH, _LOW = range(0xE000, 0xF900), range(0xD800, 0xDC00), range(0xDC00, 0xE000)
 _HYPHEN = 2  # PDFium's mark of one at the end of a line
 _QUARTER = math.pi / 2
 _OBLIQUE = 0.1  # radians off the nearest multiple of 90 degrees: watermarks
@@ -32,6 +33,7 @@ class Characters(NamedTuple):
         height: height of the page.
         unmapped: number of characters that are mapped to no code point.
         oblique: number of characters that were left out because they stand at an angle, as watermarks do.
+        outside: number of characters that were left out because they are not on the page as it is shown.
     """
 
     text: str
@@ -41,6 +43,7 @@ class Characters(NamedTuple):
     height: float
     unmapped: int
     oblique: int
+    outside: int
 
 
 class _Character(NamedTuple):
@@ -48,6 +51,7 @@ class _Character(NamedTuple):
     space: str
     box: tuple[float, float, float, float]
     oblique: bool
+    mapped: bool
 
 
 def read_characters(page: Any) -> Characters:
@@ -57,32 +61,45 @@ def read_characters(page: Any) -> Characters:
         found = list(_characters(content.raw, content.count_chars()))
     finally:
         content.close()
-    upright = [each for each in found if not each.oblique]
-    text = "".join(each.text for each in upright)
-    boxes = _shown(np.array([each.box for each in upright], np.float64).reshape(-1, 4), page)
-    spaces = [each.space for each in upright]
     width, height = page.get_size()
-    return Characters(text, spaces, boxes, width, height, text.count(UNMAPPED), len(found) - len(upright))
+    boxes = _shown(np.array([each.box for each in found], np.float64).reshape(-1, 4), page)
+    middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+    inside: list[bool] = np.all((middles >= 0) & (middles <= (width, height)), axis=1).tolist()
+    shown = [index for index, each in enumerate(found) if inside[index] and not each.oblique]
+    return Characters(
+        "".join(found[index].text for index in shown),
+        [found[index].space for index in shown],
+        boxes[shown],
+        width,
+        height,
+        sum(not found[index].mapped for index in shown),
+        sum(each.oblique for each in found),
+        inside.count(False),
+    )
 
 
 def _characters(content: Any, count: int) -> Iterator[_Character]:
     """Yield what is no white space; PDFium's own additions are left out."""
     import pypdfium2.raw as pdfium
 
-    space, box = "", pdfium.FS_RECTF()
+    space, high, box = "", 0, pdfium.FS_RECTF()
     for index in range(count):
         if pdfium.FPDFText_IsGenerated(content, index) == 1:
             continue
-        character = _known(pdfium.FPDFText_GetUnicode(content, index))
-        if character.isspace():
+        code = pdfium.FPDFText_GetUnicode(content, index)
+        if code in _HIGH:  # the first half of a character beyond U+FFFF; its second half follows
+            high = code
+            continue
+        if high and code in _LOW:
+            code = 0x10000 + ((high - _HIGH.start) << 10) + code - _LOW.start
+        high = 0
+        character = "" if pdfium.FPDFText_HasUnicodeMapError(content, index) == 1 else _known(code)
+        if character and character.isspace():
             space += character
-        elif character:
-            if pdfium.FPDFText_HasUnicodeMapError(content, index) == 1:
-                character = UNMAPPED
-            pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box))
+        elif character is not _CONTROL and pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box)):
             place = (box.left, box.top, box.right, box.bottom)
             if all(map(math.isfinite, place)):
-                yield _Character(character, space, place, _is_oblique(content, index))
+                yield _Character(character or UNMAPPED, space, place, _is_oblique(content, index), bool(character))
                 space = ""
 
 
@@ -94,14 +111,14 @@ def _is_oblique(content: Any, index: int) -> bool:
 
 
 def _known(code: int) -> str:
-    """Return the character of a code point, `UNMAPPED` where it is none, "" for controls."""
+    """Return the character of a code point: "" where it is none, `_CONTROL` for controls."""
     if code in (_HYPHEN, 0xAD):
         return "-"
-    if not code or code in _PRIVATE or code == 0xFFFD:
-        return UNMAPPED
-    if 0xD800 <= code < 0xE000 or unicodedata.category(chr(code)) in ("Cc", "Cf"):
+    if not code or code in _PRIVATE or code in _LOW or code == 0xFFFD:
         return ""
-    return " " if chr(code) == "\xa0" else chr(code)
+    if code in (0x09, 0xA0):
+        return " "
+    return _CONTROL if unicodedata.category(chr(code)) in ("Cc", "Cf") else chr(code)
 
 
 def _shown(boxes: NDArray[np.float64], page: Any) -> NDArray[np.float64]:

@@ -43,13 +43,13 @@ class _Line(NamedTuple):
         fragment: what stands on it.
         column: where its column begins and ends along the line.
         usual: usual distance of the lines of its column.
-        number: number of its column.
+        number: page and number of its column.
     """
 
     fragment: Fragment
     column: tuple[float, float]
     usual: float
-    number: int
+    number: tuple[int, int]
 
 
 def join_lines(pages: Sequence[Sequence[Fragment]]) -> Paragraphs:
@@ -74,7 +74,7 @@ def _lines(page: Sequence[Fragment], number: int) -> Iterator[_Line]:
         distances = [second.middle - first.middle for first, second in itertools.pairwise(column)]
         usual = float(np.median(distances)) if distances else 2 * size
         for fragment in column:
-            yield _Line(fragment, ends, usual, number * 1000 + part)
+            yield _Line(fragment, ends, usual, (number, part))
 
 
 def _columns(page: Sequence[Fragment]) -> Iterator[list[Fragment]]:

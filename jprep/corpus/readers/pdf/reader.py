@@ -30,11 +30,13 @@ _TALLIES = {
     "ruby": "ruby.deleted",
     "margins": "margins.deleted",
     "oblique": "oblique.deleted",
+    "outside": "outside.deleted",
     "unmapped": "unmapped.replaced",
     "radicals": "radicals.replaced",
     "line_breaks": "line_breaks.joined",
     "hyphens": "hyphens.deleted",
     "vertical_pages": "pages.vertical",
+    "unordered_pages": "pages.unordered",
 }
 
 

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from jprep.corpus.readers.pdf.fragments import Fragment, follow, on_one_line
 
-_MOST = 1000  # fragments of a page that the rules are applied to: their time grows with the third power
+MOST_FRAGMENTS = 500
+"""Fragments of a page that the rules are applied to: their time grows with the third power. Others are read by rows."""
+
 _COLUMN = 6.0  # smallest width of a column of text, in characters
 _EVEN = 0.4  # fraction of lines that end at the same place
 
@@ -27,7 +29,7 @@ _EVEN = 0.4  # fraction of lines that end at the same place
 def in_reading_order(fragments: Sequence[Fragment]) -> list[Fragment]:
     """Return the lines of a page in the order of reading; the cells of a row of a table are one line."""
     lines = sorted(fragments, key=_from_the_top)
-    if len(lines) > _MOST:
+    if len(lines) > MOST_FRAGMENTS:
         return lines
     lines = _join_rows(lines)
     ordered: list[Fragment] = []

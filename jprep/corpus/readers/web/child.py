@@ -61,8 +61,11 @@ def _extracted(html: str, extractor: str) -> Page:
 
 def main(extractor: str, seconds: str) -> None:
     """Answer pages."""
-    extract_page("<p>", extractor)  # load the libraries
-    serve(lambda page: msgspec.msgpack.encode(_extracted(page.decode(), extractor)), int(seconds))
+    serve(
+        lambda: extract_page("<p>", extractor),
+        lambda page: msgspec.msgpack.encode(_extracted(page.decode(), extractor)),
+        int(seconds),
+    )
 
 
 if __name__ == "__main__":

@@ -32,12 +32,9 @@ class Address(NamedTuple):
 
 def parse_address(text: str) -> Address:
     """Return the host and the path of an address, or of an entry of a list, which has no scheme."""
-    rest = _SCHEME.sub("", text.strip().lower()).replace("\\", "/")
+    rest = re.split("[?#]", _SCHEME.sub("", text.strip().lower()), maxsplit=1)[0].replace("\\", "/")
     authority, slash, path = rest.partition("/")
-    if not slash:
-        authority = re.split("[?#]", authority, maxsplit=1)[0]
     host = _PORT.sub("", authority.rpartition("@")[2]).rstrip(".")
-    path = re.split("[?#]", path, maxsplit=1)[0]
     return Address(_ascii(host), slash + unquote(path).lower().rstrip("/") if path else "")
 
 
@@ -66,7 +63,7 @@ def hash_hosts(hosts: Sequence[bytes]) -> NDArray[np.uint64]:
     """Return a hash of each host, shape [hosts], uint64.
 
     Multilinear hashing of the characters from the end: a host hashes to one of 2^57 values at least, so that the odds
-    of a wrong hit on a list of ten million are below one in ten billion.
+    of a wrong hit on a list of ten million are below one in a billion for an address with up to ten labels.
     """
     return suffix_hashes(hosts)[2][_firsts(hosts)] if hosts else np.zeros(0, np.uint64)
 

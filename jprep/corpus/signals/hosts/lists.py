@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jprep.corpus.signals.hosts.addresses import hash_hosts, parse_address
+from jprep.corpus.signals.hosts.addresses import MAX_HOST, hash_hosts, parse_address
 from jprep.errors import ConfigError, InputError
 from jprep.io.hashing import cached_sha256
 from jprep.io.inputs.streams import open_input
@@ -21,6 +21,7 @@ _LISTS = f"{_WHERE}, key `lists`"
 _KINDS = ("domains", "urls", "expressions")
 _ENDINGS = ("", ".gz", ".xz", ".bz2", ".zst")
 _PLAIN = re.compile(rb"[a-z0-9_-]+(?:\.[a-z0-9_-]+)+\Z")
+_QUERY = re.compile(rb"[?#]")
 _CHUNK = 1 << 20
 _LONGEST = 1 << 16  # bytes of a line
 _WRONG = 0.1  # share of lines that are no hosts, with which a file is no such list
@@ -48,13 +49,13 @@ class HostList(NamedTuple):
         domains: hashes of its domains, sorted, shape [domains].
         urls: hosts with paths, each path without a slash at its end.
         url_hosts: hashes of the hosts of `urls`, sorted.
-        expressions: finds its patterns in an address in lower case, without scheme; None if it has none.
+        expressions: its patterns, which are looked for in host and path of an address.
     """
 
     domains: NDArray[np.uint64]
     urls: frozenset[str]
     url_hosts: NDArray[np.uint64]
-    expressions: re.Pattern[str] | None
+    expressions: tuple[re.Pattern[str], ...]
 
 
 def list_category(path: str) -> str:
@@ -95,26 +96,26 @@ def read_lists(found: list[ListFiles]) -> HostList:
         InputError: a file is damaged, or no such list; the error names the line.
     """
     domains = [np.zeros(0, np.uint64)]
-    urls, patterns = set[str](), list[str]()
+    urls, patterns = set[str](), list[re.Pattern[str]]()
     for path, kind in (file for each in found for file in each.files):
         if kind == "expressions":
             patterns += _expressions(path)
         else:
             domains += _read_hosts(path, urls)
     hosts = sorted({url.partition("/")[0].encode() for url in urls})
-    pattern = re.compile("|".join(f"(?:{each})" for each in patterns)) if patterns else None
-    return HostList(np.sort(np.concatenate(domains)), frozenset(urls), np.sort(hash_hosts(hosts)), pattern)
+    return HostList(np.sort(np.concatenate(domains)), frozenset(urls), np.sort(hash_hosts(hosts)), tuple(patterns))
 
 
 def _read_hosts(path: Path, urls: set[str]) -> list[NDArray[np.uint64]]:
     """Return the hashes of the domains of a file, and add its entries with a path to `urls`."""
     hashes, total, wrong, first = list[NDArray[np.uint64]](), 0, 0, 0
-    for lines in _line_chunks(path):
-        domains = [line for line in lines if _PLAIN.match(line)]
+    for chunk in _line_chunks(path):
+        lines = [line.lower() for line in chunk]
+        domains = [line for line in lines if _is_plain(line)]
         for number, line in enumerate(lines, total + 1) if len(domains) < len(lines) else ():
-            if line and not line.startswith(b"#") and not _PLAIN.match(line):
+            if line and not line.startswith(b"#") and not _is_plain(line):
                 entry = parse_address(line.decode("utf-8", "replace").lstrip("\ufeff*."))
-                if not entry.host:
+                if not entry.host or (not entry.path and _QUERY.search(line)):  # a query alone names no part of a site
                     wrong, first = wrong + 1, first or number
                 elif entry.path:
                     urls.add(entry.host + entry.path)
@@ -128,7 +129,11 @@ def _read_hosts(path: Path, urls: set[str]) -> list[NDArray[np.uint64]]:
     return hashes
 
 
-def _expressions(path: Path) -> Iterator[str]:
+def _is_plain(line: bytes) -> bool:
+    return _PLAIN.match(line) is not None and len(line) <= MAX_HOST
+
+
+def _expressions(path: Path) -> Iterator[re.Pattern[str]]:
     number = 0
     for lines in _line_chunks(path):
         for line in lines:
@@ -137,19 +142,18 @@ def _expressions(path: Path) -> Iterator[str]:
             if not text or text.startswith("#"):
                 continue
             try:
-                re.compile(text)
+                yield re.compile(text, re.IGNORECASE)
             except re.error as error:
                 what = f"{path}, line {number}: {error}"
                 raise InputError(what, where=_LISTS, fix="correct this regular expression, or delete it") from error
-            yield text
 
 
 def _line_chunks(path: Path) -> Iterator[list[bytes]]:
-    """Yield the lines of a file in lower case without white space around them, some at a time."""
+    """Yield the lines of a file without white space around them, some at a time."""
     rest = b""
     with open_input(str(path)) as stream:
         while data := stream.read(_CHUNK):
-            lines = (rest + data).lower().split(b"\n")
+            lines = (rest + data).split(b"\n")
             rest = lines.pop()
             if len(rest) > _LONGEST:
                 raise InputError(f"{path}: a line of over {_LONGEST} bytes", where=_LISTS, fix="one entry on each line")

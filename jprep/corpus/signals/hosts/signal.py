@@ -113,7 +113,7 @@ def _has_url(address: Address, urls: frozenset[str]) -> bool:
 
 
 def _has_pattern(address: Address, found: HostList) -> bool:
-    return found.expressions is not None and found.expressions.search(address.host + address.path) is not None
+    return any(pattern.search(address.host + address.path) for pattern in found.expressions)
 
 
 def _contains(values: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
