@@ -113,26 +113,12 @@ class NearConfig(ConfigSection, frozen=True):
     drop: bool = True
 
 
-class ParagraphsConfig(ConfigSection, frozen=True):
-    """Paragraphs that are dropped by how often they occur in the corpus.
+class FrequentConfig(ConfigSection, frozen=True):
+    """Parts of documents that are dropped by how often they occur in the corpus.
 
     Attributes:
-        min_chars: minimum length of the paragraphs that are counted, in characters.
-        max_count: a paragraph that occurs more often is dropped.
-        keep: how many of its occurrences stay, the first ones; 0 drops all.
-    """
-
-    min_chars: Annotated[int, msgspec.Meta(ge=1)] = 20
-    max_count: Annotated[int, msgspec.Meta(ge=1)] = 1
-    keep: Annotated[int, msgspec.Meta(ge=0)] = 1
-
-
-class SentencesConfig(ConfigSection, frozen=True):
-    """Sentences that are dropped by how often they occur in the corpus.
-
-    Attributes:
-        min_chars: minimum length of the sentences that are counted, in characters.
-        max_count: a sentence that occurs more often is dropped.
+        min_chars: minimum length of the parts that are counted, in characters.
+        max_count: a part that occurs more often is dropped.
         keep: how many of its occurrences stay, the first ones; 0 drops all.
     """
 
@@ -156,8 +142,8 @@ class DedupConfig(ConfigSection, frozen=True):
     documents: bool = True
     lines: bool = False
     line_min_chars: int = 20
-    paragraphs: ParagraphsConfig | None = None
-    sentences: SentencesConfig | None = None
+    paragraphs: FrequentConfig | None = None
+    sentences: FrequentConfig | None = None
     near: NearConfig | None = None
 
 
@@ -308,7 +294,7 @@ def step_name(ref: StepRef) -> str:
         return ref
     implied = next((name for option, name in _IMPLIED.items() if option in ref), None)
     if implied == "threshold":
-        implied = _THRESHOLDS.get(ref.get("per", "document"))
+        implied = _THRESHOLDS.get(str(ref.get("per", "document")))
         if implied is None:
             raise ConfigError(f"{ref['per']!r} has no thresholds", where=repr(ref), fix='per = "line", or leave it out')
     if not isinstance(name := ref.get("use", implied), str):

@@ -248,10 +248,11 @@ def drop_sentences(doc: Document, sentences: Sequence[int], name: str, tally: Ta
     for paragraph in doc.words.split("\n"):
         parts = paragraph.split(SENTENCE)
         kept = [part for place, part in enumerate(parts, number) if place not in dropped]
-        tally[f"{name}.characters_dropped"] += sum(map(len, parts)) - sum(map(len, kept))
+        left = SENTENCE.join(kept).rstrip() if len(kept) < len(parts) else paragraph
+        tally[f"{name}.characters_dropped"] += sum(map(len, parts)) - len(left.translate(UNMARK))
         number += len(parts)
         if kept:
-            paragraphs.append(SENTENCE.join(kept))
+            paragraphs.append(left)
     doc.words = "\n".join(paragraphs)
     doc.text = doc.words.translate(UNMARK)
     doc.signals = {}

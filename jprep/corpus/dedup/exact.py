@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.config import ParagraphsConfig, SentencesConfig
+from jprep.corpus.config import FrequentConfig
 from jprep.corpus.dedup.hashes import (
     WHOLE_DOCUMENT,
     BucketStage,
@@ -65,11 +65,11 @@ class ExactDedup(BucketStage):
         hashes: list[Output | None],
         folder: str,
         made_from: str,
-        frequent: ParagraphsConfig | SentencesConfig | None = None,
+        frequent: FrequentConfig | None = None,
     ) -> None:
         super().__init__(hashes)
         self._folder, self._made_from = folder, made_from
-        self._frequent = frequent or ParagraphsConfig()
+        self._frequent = frequent or FrequentConfig()
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: the documents and the hash function."""
@@ -82,7 +82,7 @@ class ExactDedup(BucketStage):
         return Result([write_records(root, path, drops)])
 
 
-def _repeats(records: Any, shards: Any, frequent: ParagraphsConfig | SentencesConfig) -> Any:
+def _repeats(records: Any, shards: Any, frequent: FrequentConfig) -> Any:
     """Return the records to drop, sorted by position. Lines do not match whole documents.
 
     Of whole documents, these are all but the first of each hash; of lines, those of hashes that occur too often.

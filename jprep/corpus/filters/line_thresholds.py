@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class LineThresholdFilter(ThresholdFilter):
     """Drops lines by one signal. In a recipe: `{ signal = "latin_share", max = 0.9, per = "line" }`.
 
-    A line to which the signal does not apply is kept. A document without another line is dropped as a whole. Dropped
+    A blank line, and one to which the signal does not apply, are kept. A document without another line is dropped as
+    a whole. Dropped
     lines and their characters are counted as `REASON.lines` and `REASON.characters`.
     """
 
@@ -32,14 +33,18 @@ class LineThresholdFilter(ThresholdFilter):
         """Return which lines of each document to drop."""
         lines = batch.per_line()
         outside, reason = self._outside(lines, self.rules[0])
-        docs = np.repeat(np.arange(len(batch)), [doc.text.count("\n") + 1 for doc in batch.docs])
+        outside &= np.array([not text.isspace() for text in lines.texts], bool) & (lines.lengths > 0)
+        self._take_counts()
         self._count(lines, outside, reason)
-        firsts = np.searchsorted(docs, np.arange(len(batch) + 1))
+        firsts = np.append(batch.first_lines, len(lines))
         found = [KEEP] * len(batch)
-        for index in np.unique(docs[outside]).tolist():
-            dropped = np.flatnonzero(outside[firsts[index] : firsts[index + 1]])
-            every = len(dropped) == firsts[index + 1] - firsts[index]
-            found[index] = Verdict(False, reason) if every else Verdict(True, reason, tuple(dropped.tolist()))
+        for index in np.unique(batch.line_docs[outside]).tolist():
+            own = slice(firsts[index], firsts[index + 1])
+            left = any(
+                text.strip() for text, dropped in zip(lines.texts[own], outside[own], strict=True) if not dropped
+            )
+            dropped = tuple(np.flatnonzero(outside[own]).tolist())
+            found[index] = Verdict(True, reason, dropped) if left else Verdict(False, reason)
         return found
 
     def _count(self, lines: TextBatch, outside: NDArray[np.bool_], reason: str) -> None:

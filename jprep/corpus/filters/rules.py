@@ -75,10 +75,14 @@ class RulesFilter(Filter):
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch."""
         found = verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
+        self._take_counts()
+        return found
+
+    def _take_counts(self) -> None:
+        """Take the counts of the signals that the filter has measured itself."""
         for signal in self._measured_here():
             self.tally.update({f"{signal.name}.{name}": count for name, count in signal.tally.items()})
             signal.tally.clear()
-        return found
 
     def _measured_here(self) -> list[Signal]:
         """Return the signals that the corpus does not keep: their counts are the filter's."""

@@ -92,8 +92,8 @@ class KeptSignal(Signal):
         """
         signal = self._given or self._rebuilt
         if isinstance(signal, Unavailable):
-            what = f"a filter drops lines, so a kept signal must be measured again: {signal.what}"
-            recipe = "name the signal with its model in a recipe, and use `--recipe`"
+            what = f"lines are judged or dropped, so a kept signal must be measured again: {signal.what}"
+            recipe = "name the signal with its model in a recipe, and use `jprep corpus filter --recipe`"
             raise ConfigError(what, fix=signal.fix if signal.reason is Reason.STEP_CHANGED else recipe)
         columns = signal.measure(batch)
         self.tally.update(signal.tally)

@@ -42,10 +42,10 @@ class Distribution(msgspec.Struct, frozen=True):
 
     Attributes:
         column: its name.
-        documents: measured documents to which it applies.
+        documents: measured documents, or lines, to which it applies.
         quantiles: values by quantile, from 0 to 1.
         edges: edges of the bins of the histogram, from the first to the 99th percentile.
-        counts: documents in each bin; values outside are in the first and the last one.
+        counts: documents, or lines, in each bin; values outside are in the first and the last one.
     """
 
     column: str
@@ -56,7 +56,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A document that a filter would drop: its id, the reason, what was measured, and its first characters."""
+    """A document, or line, that a filter would drop: its document's id, the reason, the measures, its beginning."""
 
     id: str
     reason: str
@@ -69,8 +69,8 @@ class Drops(msgspec.Struct, frozen=True):
 
     Attributes:
         filter: its name.
-        documents: documents that it would drop, of those measured.
-        reasons: number of documents by reason.
+        documents: documents, or lines, that it would drop, of those measured.
+        reasons: their number by reason.
         examples: the first of them.
     """
 
@@ -112,7 +112,7 @@ def survey(
         ConfigError: a step cannot be made.
         DamagedError: a shard is missing or damaged.
     """
-    missing = [name for name in names if per == "line" or not _is_kept(name, manifest)]
+    missing = [name for name in names if not _is_kept(name, manifest)]
     signals = list(dict.fromkeys(map(_signal_to_measure, missing)))
     with closing(RefilterSteps(FilterRequest(filters, {}, [*signals]), manifest)) as steps:
         found = _survey(folder, manifest, steps, per)

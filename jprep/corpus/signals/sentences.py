@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _ELLIPSES = np.array([ord(mark) for mark in "…‥⋯"], np.uint32)
 _DOTS = np.array([ord(mark) for mark in ".．。・･"], np.uint32)
-_AFTER = np.array([ord(mark) for mark in "。．」』）)"], np.uint32)
+_MARKS_AFTER = 3
+_AFTER = np.array([ord(mark) for mark in "。．！？!?」』）)"], np.uint32)
 
 
 class SentenceSignals(Signal):
@@ -47,11 +48,18 @@ class SentenceSignals(Signal):
 
 
 def _end_in_ellipsis(batch: TextBatch) -> NDArray[np.bool_]:
-    """Return whether each sentence ends in an ellipsis, shape [sentences]."""
-    lengths = batch.sentence_lengths
-    last = batch.sentence_starts + lengths - 1
-    end, before, third = (batch.codes[np.maximum(last - back, 0)] for back in range(3))
-    dots = (lengths >= 3) & np.isin(end, _DOTS) & np.isin(before, _DOTS) & np.isin(third, _DOTS)
-    followed = (lengths >= 2) & np.isin(end, _AFTER) & np.isin(before, _ELLIPSES)
-    found: NDArray[np.bool_] = np.isin(end, _ELLIPSES) | followed | dots
+    """Return whether each sentence ends in an ellipsis, shape [sentences]; up to `_MARKS_AFTER` marks may follow it."""
+    starts, last = batch.sentence_starts, batch.sentence_starts + batch.sentence_lengths - 1
+    found = _ellipsis_at(batch.codes, starts, last)
+    for _ in range(_MARKS_AFTER):
+        last = last - np.isin(batch.codes[np.maximum(last, 0)], _AFTER)
+        found |= _ellipsis_at(batch.codes, starts, last)
+    return found
+
+
+def _ellipsis_at(codes: NDArray[np.uint32], starts: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether an ellipsis ends at each place, and begins after the start of its sentence."""
+    end, before, third = (codes[np.maximum(last - back, 0)] for back in range(3))
+    dots = (last - starts >= 2) & np.isin(end, _DOTS) & np.isin(before, _DOTS) & np.isin(third, _DOTS)
+    found: NDArray[np.bool_] = ((last >= starts) & np.isin(end, _ELLIPSES)) | dots
     return found

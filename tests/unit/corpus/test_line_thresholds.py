@@ -57,10 +57,17 @@ def test_lines_are_judged_as_documents_are() -> None:
         lines, whole = make_step("filter", limit | {"per": "line"}), make_step("filter", limit)
         for text, verdict in zip(texts, lines.judge_all(documents(*texts)), strict=True):
             split = text.split("\n")
-            dropped = tuple(n for n, each in enumerate(whole.judge_all(documents(*split))) if not each.keep)
-            expected = dropped if len(dropped) < len(split) else ()
-            assert (verdict.keep, verdict.lines) == (len(dropped) < len(split), expected)
+            judged = whole.judge_all(documents(*split))
+            dropped = tuple(n for n, each in enumerate(judged) if split[n] and not each.keep)
+            left = not dropped or any(line for n, line in enumerate(split) if n not in dropped)
+            assert (verdict.keep, verdict.lines) == (left, dropped if left else ())
             assert (verdict == KEEP) == (not dropped)
+
+
+def test_a_document_of_which_blank_lines_remain_is_dropped() -> None:
+    step = make_step("filter", {"signal": "latin_share", "max": 0.5, "per": "line"})
+    (verdict,) = step.judge_all(documents(f"{MENU}\n\n \n{MENU}"))
+    assert not verdict.keep
 
 
 def test_sentences_of_a_line_are_those_of_the_document() -> None:

@@ -26,6 +26,7 @@ class TestSentences(SignalSuite):
         "一。\n二三。": {"mean_sentence": 2.5, "longest_sentence": 3, "ellipsis_share": 0},
         "まさか…\nそんな……。\nあれ...\nえ。": {"ellipsis_share": 0.75},
         "・・\n..\n…": {"ellipsis_share": 1 / 3},
+        "「そうだ・・・」\nそうだ...)\nそうだ…！\nそうだ……！？\n。。\nえ？！」": {"ellipsis_share": 4 / 6},
         "": {"mean_sentence": math.nan, "longest_sentence": math.nan, "ellipsis_share": math.nan},
     }
 

@@ -28,9 +28,10 @@ _BREAK = re.compile(r"\n[ \t\r\n\f]*+")  # the white space of HTML; U+3000 is a 
 _RAW_NAMES = ("pre", "textarea", "script", "style", "listing", "xmp", "plaintext")
 _RAW = re.compile(rf"<({'|'.join(_RAW_NAMES)})(?=[\s/>])", re.IGNORECASE)
 _RAW_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW_NAMES}
-# The first line of preformatted text begins behind its tag, others behind a line break; more tags may follow.
-_INDENTATION = re.compile(r"(\A[^>]*+>(?:<[^<>]*+>)*+|\n(?:<[^<>]*+>)*+)([ \t]++)")
+# A line of preformatted text begins behind the tag of its element, a line break or `<br>`; more tags may follow.
+_INDENTATION = re.compile(r"((?:\A[^>]*+>|\n|<br\b[^<>]*+>)(?:<[^<>]*+>)*+)([ \t]++)|<[^<>]*+>", re.IGNORECASE)
 _MARKS = "\u2800\u2801"  # Braille: stand for spaces and tabs, which extractors remove
+_BRAILLE = re.compile("&#(?:x0*+280[01]|0*+1024[01])", re.IGNORECASE)
 _MARKED, _UNMARKED = str.maketrans(" \t", _MARKS), str.maketrans(_MARKS, " \t")
 _CONTROL_REFERENCE = re.compile(
     r"&#(?:0*+(?:[0-8]|1[124-9]|2\d|3[01])(?!\d)|x0*+(?:[0-8bcef]|1[0-9a-f])(?![0-9a-f]));?", re.IGNORECASE
@@ -105,9 +106,11 @@ def extract_page(html: str, extractor: str = "resiliparse") -> Page:
     if html.count("<") > MAX_DEPTH and tree.document.query_selector(_DEEPER) is not None:
         return Page(fault="too_deep")
     text = _EXTRACTORS[extractor](html, tree)
-    text = "\n".join(line for line in map(_stripped, text.split("\n")) if line)
+    lines = [line for line in map(_stripped, text.split("\n")) if line]
+    if is_marked:
+        lines = [line for marked in lines if not (line := marked.translate(_UNMARKED)).isspace()]
     return Page(
-        text=text.translate(_UNMARKED) if is_marked else text,
+        text="\n".join(lines),
         title=" ".join((tree.title or "").split()),
         url=_address(tree, 'link[rel~="canonical"]'),
         licence=_address(tree, '[rel~="license"]'),
@@ -139,15 +142,19 @@ def mark_indentation(html: str) -> str:
 
     A page that has these characters of Braille is returned as it is: they could not be told from marks.
     """
-    if any(mark in html for mark in _MARKS):
+    if any(mark in html for mark in _MARKS) or _BRAILLE.search(html):
         return html
     parts, at = list[str](), 0
     for name, begin, end in _raw_text(html):
         if name == "pre":
-            marked = _INDENTATION.sub(lambda found: found[1] + found[2].translate(_MARKED), html[begin:end])
+            marked = _INDENTATION.sub(_marked, html[begin:end])
             parts += html[at:begin], marked
             at = end
     return "".join([*parts, html[at:]])
+
+
+def _marked(found: re.Match[str]) -> str:
+    return found[1] + found[2].translate(_MARKED) if found[2] else found[0]
 
 
 def _running_text(html: str) -> Iterator[tuple[int, int]]:

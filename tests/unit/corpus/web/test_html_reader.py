@@ -99,8 +99,14 @@ def test_preformatted_text_keeps_its_indentation(extractor: str) -> None:
     assert code in extract_page(page(body=body), extractor).text
 
 
+def test_indentation_between_tags_and_after_breaks() -> None:
+    pre = "<pre>x<br>  b<span\n   class='a'>hid</span>\n    \n  c</pre>"
+    text = extract_page(page(body=f"<p>{SENTENCES}</p>{pre}<p>{SENTENCES}</p>")).text
+    assert "x\n  bhid\n  c\n" in text
+
+
 def test_braille_is_not_taken_for_indentation() -> None:
-    braille = extract_page(page(body=f"<p>\u2800{SENTENCES}</p><pre>  a</pre><p>{SENTENCES}</p>")).text
+    braille = extract_page(page(body=f"<p>&#x2800;{SENTENCES}</p><pre>  a</pre><p>{SENTENCES}</p>")).text
     assert "\u2800" in braille
     assert "  a" not in braille
 
