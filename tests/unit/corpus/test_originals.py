@@ -336,7 +336,9 @@ def test_the_list_of_a_filter_is_read_where_a_recipe_names_it(tmp_path: Path, mo
     filters = [{"preset": "swallow-v1", "files": {"ng_words": str(words)}}]
     corpus = built(tmp_path, "text", texts, filters=filters)
     shown = f'filters = [{{ preset = "swallow-v1", files = {{ ng_words = "{words}" }} }}]'
-    file.write_text(f'name = "r"\n[corpus]\nsources = [{{ name = "src", paths = [] }}]\n{shown}', encoding="utf-8")
+    file.write_text(
+        f'name = "r"\n[corpus]\nsources = [{{ name = "src", paths = [], reader = "text" }}]\n{shown}', encoding="utf-8"
+    )
     [traced] = found(corpus, texts).values()
     assert "published_words cannot be used here" in traced.problem
     load_recipe(file)
