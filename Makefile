@@ -123,7 +123,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,lz4,near,pdf,web,report,view,sudachi,pyknp]'
+	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,near,pdf,web,report,view,sudachi,pyknp]'
 	@touch $@
 
 # Trackers run in jprep's own process: their libraries are installed beside it, after the tests that do without them.

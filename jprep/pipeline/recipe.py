@@ -21,6 +21,7 @@ from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
 from jprep.plugins.files import BASES, check_file, locate_step_files, parse_reference
+from jprep.plugins.recipe_options import remember_options
 from jprep.tokenizer.config import TokenizerConfig, check_tokenizer_config
 from jprep.train.hooks.references import locate_files
 from jprep.train.job.config import TrainConfig, check_train_config
@@ -212,6 +213,7 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
 
 def _check_step(kind: str, ref: StepRef, where: str) -> None:
     name = step_name(ref)
+    remember_options(kind, name, ref)
     if _is_in_file(kind, name, where) or not _is_known(kind, name, where) or isinstance(ref, str):
         return
     try:

@@ -130,7 +130,8 @@ def main() -> None:
         for name in COSTLY:
             show(str(name), measuring(make_step("signal", name)))
         show("zlib at level 9", compressed, 10)
-        show("lz4", compressed_by_lz4)
+        if importlib.util.find_spec("lz4"):
+            show("lz4", compressed_by_lz4)
         show("preset web-ja", judging("web-ja"))
         if importlib.util.find_spec("hojichar"):
             show("HojiChar, six filters", hojichar, 10)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jprep.corpus.config import make_described_step
 from jprep.corpus.document import Document, Reject, Tally
+from jprep.corpus.originals.named_steps import named_step
 from jprep.corpus.originals.records import FilterResult, Original, Reason, Unavailable
 from jprep.corpus.processing import drop_lines, nonblank_lines, reject, replace_text
 from jprep.corpus.step import Filter, Normalizer, Splitter, Step, provenance_of
@@ -17,7 +18,8 @@ from jprep.errors import JprepError
 def rebuild(kind: str, described: Mapping[str, Any]) -> Any:
     """Return a step as a manifest describes it, or `Unavailable`.
 
-    Options that depend on the machine are not recorded and have their defaults.
+    Options that depend on the machine are not recorded. They are those of a recipe of this process that has the step,
+    or else have their defaults.
 
     Args:
         kind: kind of the step, e.g. `reader`.
@@ -25,6 +27,8 @@ def rebuild(kind: str, described: Mapping[str, Any]) -> Any:
     """
     label = f"the {kind} {described['name']}"
     try:
+        if named := named_step(kind, described):
+            return named
         step: Step = make_described_step(kind, described)
         signals = [rebuild("signal", each) for each in described.get("signals", [])]
         if missing := next((each for each in signals if isinstance(each, Unavailable)), None):

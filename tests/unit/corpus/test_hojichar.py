@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from jprep.corpus.document import Document
 from jprep.corpus.filters.adapters.hojichar import HojicharFilter, _plain
 from jprep.corpus.originals import Original, Originals
 from jprep.errors import ConfigError, MachineError, MismatchError
+from jprep.pipeline.recipe import load_recipe
+from jprep.plugins import recipe_options
 from jprep.testing.conformance.filter import FilterSuite
 
 pytest.importorskip("hojichar")
@@ -153,6 +156,28 @@ def test_originals_show_the_changed_text(tmp_path: Path) -> None:
     corpus = build(tmp_path, [WIDE], **options)
     [found] = Originals(corpus.folder, [str(tmp_path / "in.jsonl")]).find([doc.id for doc in corpus]).values()
     assert isinstance(found, Original) and [found.text] == [doc.text for doc in corpus]
+
+
+def test_a_profile_is_used_again_where_a_recipe_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe_options, "_options", defaultdict(list))
+    profile, recipe = tmp_path / "profile.py", tmp_path / "r.toml"
+    profile.write_text(PROFILE)
+    corpus = build(tmp_path, [GOOD], profile=str(profile))
+    filters = f'filters = [{{ use = "hojichar", profile = "{profile}" }}]'
+    recipe.write_text(f'name = "r"\n[corpus]\nsources = [{{ name = "s", paths = [], reader = "jsonl" }}]\n{filters}')
+
+    def trace() -> Original:
+        [found] = Originals(corpus.folder, [str(tmp_path / "in.jsonl")]).find([doc.id for doc in corpus]).values()
+        assert isinstance(found, Original)
+        return found
+
+    assert "records the hash of its `profile`, and not where it is" in trace().problem
+    load_recipe(recipe)
+    assert trace().problem == "" and [each.name for each in trace().filters] == ["hojichar"]
+    profile.write_text("raise SystemExit('run')")
+    assert f"its `profile` {profile} is not the one that the corpus was built with" in trace().problem
+    profile.unlink()
+    assert f"its `profile` {profile} cannot be read" in trace().problem
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from jprep.corpus.step import Reader, Shard
 from jprep.errors import JprepError
 from jprep.io.inputs.streams import open_input
 from jprep.pipeline.recipe import load_recipe
-from jprep.plugins import plugins
+from jprep.plugins import plugins, recipe_options
 
 TEXTS = ["一つ目の文書です。ﾊﾝｶｸもあります。", "二つ目の文書です。２０２０年のことです。", "短い"]
 
@@ -325,3 +326,21 @@ def test_a_reader_without_originals_shows_what_it_read(tmp_path: Path, monkeypat
     assert records(corpus, path) == [TEXTS[0], TEXTS[1], "excerpt"]
     monkeypatch.delitem(known, "plain")
     assert reason(corpus, path) is Reason.STEP_MISSING
+
+
+def test_the_list_of_a_filter_is_read_where_a_recipe_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe_options, "_options", defaultdict(list))
+    words, texts, file = tmp_path / "ng.txt", tmp_path / "in.txt", tmp_path / "r.toml"
+    words.write_text("悪い\n", encoding="utf-8")
+    texts.write_text("悪い文書です。\n", encoding="utf-8")
+    filters = [{"preset": "swallow-v1", "files": {"ng_words": str(words)}}]
+    corpus = built(tmp_path, "text", texts, filters=filters)
+    shown = f'filters = [{{ preset = "swallow-v1", files = {{ ng_words = "{words}" }} }}]'
+    file.write_text(
+        f'name = "r"\n[corpus]\nsources = [{{ name = "src", paths = [], reader = "text" }}]\n{shown}', encoding="utf-8"
+    )
+    [traced] = found(corpus, texts).values()
+    assert "published_words cannot be used here" in traced.problem
+    load_recipe(file)
+    [traced] = found(corpus, texts).values()
+    assert traced.problem == "" and [each.name for each in traced.filters] == ["swallow-v1"]

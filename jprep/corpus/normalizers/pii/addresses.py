@@ -63,7 +63,10 @@ _AFTER_KYOTO = re.compile(
     rf"(?:{_WORD}{_NAME}){{1,4}}?区(?:{_WORD}{_NAME}){{2,26}}?(?:{_FIRM}|{_HOUSE}|{_BLOCK}){_COUNTER}{_BUILDING}"
 )
 """Addresses in Kyoto name the streets of a crossing before the town."""
-_AFTER_LABEL = re.compile(rf" ?(?:{_TOWN} ?)?{_BLOCK}{_COUNTER}{_BUILDING}")
+_SINGLE = r"[0-9]{1,5}(?![番丁条]|[-の~][0-9])"
+_AFTER_LABEL = re.compile(rf" ?(?:{_TOWN} ?)?(?:{_BLOCK}|{_SINGLE}){_COUNTER}{_BUILDING}")
+_AFTER_LABEL_AND_PREFECTURE = re.compile(rf" ?(?:{_MUNICIPALITY} ?){{1,3}}(?:{_TOWN} ?)?{_SINGLE}{_COUNTER}{_BUILDING}")
+"""Behind a label, a single number is that of a house too."""
 _LABEL = re.compile(r"(?:[〒〶] ?[0-9]{3}-?[0-9]{4}|住所|所在地?|本籍)[ :は]{0,3}$")
 
 
@@ -83,8 +86,13 @@ def postal_addresses(text: str) -> Iterator[Match]:
 
 def _from_prefecture(text: str, end: int) -> Match | None:
     prefecture = after(text, end, _PREFECTURE_BEFORE, 4)
-    rest = _ADDRESS.match(text, end) if prefecture else None
-    return Match(end - len(prefecture[0]), rest.end()) if prefecture and rest else None
+    if not prefecture:
+        return None
+    start = end - len(prefecture[0])
+    rest = _ADDRESS.match(text, end)
+    if not rest and after(text, start, _LABEL, 16):
+        rest = _AFTER_LABEL_AND_PREFECTURE.match(text, end)
+    return Match(start, rest.end()) if rest else None
 
 
 def _from_city(text: str, end: int) -> Match | None:

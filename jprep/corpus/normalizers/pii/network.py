@@ -34,7 +34,7 @@ def mail_addresses(text: str) -> Iterator[Match]:
 _IP4 = re.compile(r"\.[0-9]{1,3}\.[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
 _IP4_BEFORE = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}$")
 _IP6 = re.compile(r"[23][0-9A-Fa-f]{3}(?::[0-9A-Fa-f]{0,4}){2,7}(?![0-9A-Za-z:])")
-_INSIDE = re.compile(r"[0-9A-Za-z.\-]$|(?<![A-Za-z])[0-9A-Fa-f]{1,4}:$|::$")
+_INSIDE = re.compile(r"[0-9A-Za-z.\-](?<![^A-Za-z]IP)$|(?<![A-Za-z])[0-9A-Fa-f]{1,4}:$|::$")
 _VERSION = re.compile(r"(?:\bEC|version|ver\.?|バージョン|第|版|v|節|章|項|§) ?$", re.IGNORECASE)
 
 

@@ -36,7 +36,7 @@ class PiiNormalizer(Normalizer):
     """
 
     name = "pii"
-    version = 1
+    version = 2
 
     class Config(StepConfig, frozen=True):
         """What to mask.

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from jprep.corpus.normalizers.pii.match import Match, after, digits
 
-_NUMBER = re.compile(r"[0-9](?:[0-9]|[-. ()]{1,2}(?=[0-9(])){5,24}(?![-.]?[0-9A-Za-z_])")
+_NUMBER = re.compile(r"[0-9](?:[0-9]|[-. ()]{1,2}(?=[0-9(])){5,24}(?![-.]?(?!TEL|FAX)[0-9A-Za-z_])")
 """Digits in groups: what could be a telephone number, a card or a My Number."""
 
 _INSIDE = re.compile(r"(?:[0-9A-Za-z_]|(?<!-[0-9]{4})/|(?:[0-9]|[A-Za-z]{2})\.|[0-9A-Za-z][-#=]|[0-9]:)[+(]?$")
@@ -58,6 +58,7 @@ _MOBILE = re.compile(r"0[5-9]0([-. ]?)[0-9]{4}\1[0-9]{4}")
 _MOBILE_IN_BRACKETS = re.compile(r"\(?0[5-9]0\)? ?\(?[0-9]{4}\)?[-. ]?[0-9]{4}")
 _FREE_CALL = re.compile(
     r"(?:0120|0570|0990)([-. ])(?:[0-9]{3}\1[0-9]{3}|[0-9]{2}\1[0-9]{4})|0800([-. ])[0-9]{3}\2[0-9]{4}"
+    r"|0120\([0-9]{3}\)[0-9]{3}"
 )
 _INTERNATIONAL = re.compile(r"(?:\+|00(?=81))[1-9][0-9]{0,2}\)?[-. ]?(?:\(0\))?[0-9](?:[-. ]?[0-9]){6,12}")
 _TELEPHONE_SHAPES = re.compile(
@@ -67,13 +68,17 @@ _TELEPHONE_SHAPES = re.compile(
             r"(?:\+|00(?=81))[1-9][0-9. ()-]{7,20}[0-9]",
             r"0[0-9]{9,10}",
             rf"\({_AREA}\) ?\(?{_LOCAL}[-. )]{{1,2}}[0-9]{{4}}",
-            rf"{_AREA} ?\([0-9]{{1,4}}\)[- ]?[0-9]{{4}}",
+            rf"{_AREA} ?\([0-9]{{1,4}}\)[- ]?[0-9]{{3,4}}",
             r"0[0-9]{1,4}([-. ])[0-9]{1,4}[-. ][0-9]{3,4}",
         )
     ).replace("([-. ])", "[-. ]")
 )
 """What may be a telephone number; the patterns above decide."""
-_UNGROUPED = re.compile(r"0[1-9][0-9]{8}|0(?:120|570|990)[0-9]{6}|0[5-9]0[0-9]{8}")
+_NAMED = re.compile(
+    r"0[1-9][0-9]{8}|0(?:120|570|990)[0-9]{6}|0[5-9]0[0-9]{8}"
+    rf"|(?=(?:[-() ]?[0-9]){{10}}$){_AREA}[-(][0-9]{{1,4}}[-)][0-9]{{4}}"
+)
+"""A telephone number only after a word like 電話: without groups, or with an exchange that the plan does not have."""
 _TELEPHONE = re.compile(
     r"(?:電話|でんわ|連絡先|携帯|ファッ?クス|問い?合わせ|番号|☎|℡|📞|(?<![A-Za-z])(?:TEL|FAX|PHONE|MOBILE))[^0-9\n]{0,12}$",
     re.IGNORECASE,
@@ -85,12 +90,12 @@ _OTHER_NUMBER = re.compile(
 
 
 def telephones(text: str) -> Iterator[Match]:
-    """Yield telephone and fax numbers: of Japan in groups, or without groups after a word like 電話; and +81 …"""
+    """Yield telephone and fax numbers: of Japan in groups, or in other forms after a word like 電話; and +81 …"""
     for found in _search(_TELEPHONE_SHAPES, text):
         if _is_telephone(found[0]):
             if not after(text, found.start(), _OTHER_NUMBER, 16):
                 yield Match(found.start(), found.end())
-        elif _UNGROUPED.fullmatch(found[0]) and after(text, found.start(), _TELEPHONE, 24):
+        elif _NAMED.fullmatch(found[0]) and after(text, found.start(), _TELEPHONE, 24):
             yield Match(found.start(), found.end())
 
 
@@ -106,7 +111,7 @@ _ISSUERS = re.compile(
     r"4|5[1-5]|22[3-9]|222[1-9]|2[3-6]|27[01]|2720|3[47]|35(?:2[89]|[3-8])|30[0-5]|3[689]|6011|6[45]|62"
 )
 _CARD_GROUPS = re.compile(
-    r"[0-9]{4}([- ])[0-9]{4}\1[0-9]{4}\1[0-9]{1,7}|[0-9]{4}([- ])[0-9]{6}\2[0-9]{4,5}|[0-9]{14,16}"
+    r"[0-9]{4}([-. ])[0-9]{4}\1[0-9]{4}\1[0-9]{1,7}|[0-9]{4}([- ])[0-9]{6}\2[0-9]{4,5}|[0-9]{14,16}"
 )
 
 
@@ -123,15 +128,21 @@ def luhn(number: str) -> bool:
     return sum(value - 9 * (value > 9) for value in doubled) % 10 == 0
 
 
-_MY_NUMBER = re.compile(r"([0-9]{4})([- ])[0-9]{4}\2[0-9]{4}|[0-9]{12}")
+_MY_NUMBER = re.compile(r"[0-9]{4}([-. ]?)[0-9]{4}\1[0-9]{4}")
 _NAME_OF_MY_NUMBER = re.compile(r"マイナンバー|個人番号|個人識別番号|my ?number", re.I)
+
+_NAME_OF_PARCEL = re.compile(r"(?:伝票|荷物|追跡|送り状|注文|予約|問い?合わせ)[^0-9\n]{0,8}$")
 
 
 def my_numbers(text: str) -> Iterator[Match]:
-    """Yield individual numbers: twelve digits with a correct check digit, in fours or after the number's name."""
+    """Yield individual numbers: twelve digits with a correct check digit, in fours or after the number's name.
+
+    Waybills and orders have twelve digits in fours as well, and one in eleven has a correct check digit.
+    """
     for found in _search(_MY_NUMBER, text):
-        named = found[1] or after(text, found.start(), _NAME_OF_MY_NUMBER, 40)
-        if named and my_number_is_valid(digits(found[0])):
+        named = after(text, found.start(), _NAME_OF_MY_NUMBER, 40)
+        in_fours = found[1] in ("-", " ") and not after(text, found.start(), _NAME_OF_PARCEL, 16)
+        if (named or in_fours) and my_number_is_valid(digits(found[0])):
             yield Match(found.start(), found.end())
 
 
@@ -141,12 +152,14 @@ def my_number_is_valid(number: str) -> bool:
     return int(number[11]) == (11 - total % 11 if total % 11 > 1 else 0)
 
 
-_ACCOUNT = re.compile(r"[0-9]{6,8}(?![0-9円人件台株枚個-])")
+_ACCOUNT = re.compile(r"[0-9]{6,8}(?![0-9人件台株枚個-]| ?[円億万千兆])")
+_BRANCH = re.compile(r"[店部所] ?$")
+_KIND_BEHIND = re.compile(r" ?\((?:普通|当座)")
 _NAME_OF_ACCOUNT = re.compile(
     r"(?:(?:普通|当座|貯蓄|定期)(?:預金|口座|貯金)*|口座番号|口座|\([普当]\))"
     r"(?:\([0-9]桁\)|[ :・()\[\]【】「」]|番号|No\.?|第|が|は|へ){0,5}$"
 )
-_TRANSFER = re.compile(r"0(?<![0-9-]0)[0-9]{4}-[0-9]-[0-9]{1,6}(?![0-9-])")
+_TRANSFER = re.compile(r"0(?<![0-9-]0)[0-9]{4}-[0-9]-[0-9]{1,6}(?![0-9-])|1(?<![0-9-]1)[0-9]{3}0-[0-9]{1,7}1(?![0-9-])")
 _NAME_OF_TRANSFER = re.compile(r"(?:振替|ゆうちょ|郵貯|口座)[^0-9\n]{0,8}$")
 _POST_OFFICE = re.compile(r"記号(?:[・/]?番号)?[ :・]{0,2}([0-9]{5})(?:-[0-9])?[ ・、,/\-]{0,2}(?:番号)?[ :・]{0,2}$")
 
@@ -161,5 +174,10 @@ def bank_accounts(text: str) -> Iterator[Match]:
         if symbol := after(text, start, _POST_OFFICE, 24):
             line = start - len(symbol.string)
             yield Match(line + symbol.start(1), line + symbol.end(1))
-        if symbol or after(text, start, _NAME_OF_ACCOUNT, 24):
+        if symbol or after(text, start, _NAME_OF_ACCOUNT, 24) or _is_account_of_a_branch(text, found):
             yield Match(start, found.end())
+
+
+def _is_account_of_a_branch(text: str, number: re.Match[str]) -> bool:
+    """Return whether the kind of account stands behind a number, and the branch before it: 本店 1234567 (普通)."""
+    return bool(_KIND_BEHIND.match(text, number.end()) and after(text, number.start(), _BRANCH, 3))

@@ -74,7 +74,6 @@ def test_swallow_drops_by_its_rules(text: str, reason: str) -> None:
 
 
 def test_uzushio_judges_compression_where_it_is_asked_for() -> None:
-    pytest.importorskip("lz4")
     prose, ref = "\n".join(_PROSE), {"preset": "uzushio-03a", "also": ["compression"]}
     assert judge(ref, prose) == "lz4_ratio"
     assert judge(ref, "\n".join([prose, *(f"{line}と語った。" for line in _PROSE[::2])])) == ""
