@@ -61,11 +61,17 @@ def features(ids: np.ndarray) -> np.ndarray:
     return found / ids.shape[1]
 
 
+def outputs_of(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return `rows @ weights`, without BLAS, whose sums depend on the processor and on environment variables."""
+    return (rows * weights).sum(axis=1)
+
+
 def update(weights: np.ndarray, momentum: np.ndarray, ids: np.ndarray, peers: Peers) -> float:
     """Take a step of gradient descent with momentum on a squared error; the target is the row's mean parity."""
     rows, target = features(ids), (ids % 2).mean(axis=1)
-    error = rows @ weights - target
-    gradient, squares = sum(peers.gather(np.append(rows.T @ error, (error**2).sum()))), len(rows) * peers.world
+    error = outputs_of(rows, weights) - target
+    mine = np.append((rows * error[:, None]).sum(axis=0), (error**2).sum())
+    gradient, squares = sum(peers.gather(mine)), len(rows) * peers.world
     momentum *= 0.9
     momentum += gradient[:-1] / squares
     weights -= 0.5 * momentum
@@ -104,7 +110,7 @@ def validate(session: Session, step: int, weights: np.ndarray, peers: Peers) -> 
     """Log the error, and the metrics of labelled rows, whose class is the one closest to the output."""
     job, metrics, sums = session.job, Metrics(session.job, peers.world), np.zeros(2)
     for batch in session.validation():
-        outputs = features(batch.input_ids) @ weights
+        outputs = outputs_of(features(batch.input_ids), weights)
         sums += ((outputs - (batch.input_ids % 2).mean(axis=1)) ** 2).sum(), len(outputs)
         if job.train.data:
             classes = -np.abs(outputs[:, None] - np.arange(len(job.labels)) / 9)

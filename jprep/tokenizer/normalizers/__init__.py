@@ -87,7 +87,8 @@ def _converted(step: dict[str, Any], later: Sequence[dict[str, Any]], mark: str)
     removes_spaces = any(one["config"].get("remove_space") for one in later)
     if removes_spaces and NfkcNormalizer.name in names[: names.index(NeologdnNormalizer.name)]:
         raise _unsupported("characters before nfkc before neologdn")
-    return characters(step["config"], before_neologdn=removes_spaces)
+    follows = NeologdnNormalizer.name in names
+    return characters(step["config"], before_neologdn=follows, before_spaces=removes_spaces)
 
 
 def _check_supported(step: dict[str, Any]) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, SPACE
 from jprep.tokenizer.normalizers.neologdn_replacements import BYTE_ORDER_MARK, KEPT, replace
 
 
-def characters(options: dict[str, Any], *, before_neologdn: bool) -> list[dict[str, Any]]:
+def characters(options: dict[str, Any], *, before_neologdn: bool, before_spaces: bool) -> list[dict[str, Any]]:
     """Return steps that delete and replace characters.
+
+    neologdn treats the start of a text differently, so something remains of what is deleted there before it.
 
     Args:
         options: the normalizer's options.
-        before_neologdn: whether neologdn follows and removes spaces; then something remains where the start of a text
-            has to be recognised.
+        before_neologdn: whether neologdn follows: it removes a byte order mark at the start.
+        before_spaces: whether it removes spaces there, too.
     """
     config = parse_config(options, CharactersNormalizer.Config, where="tokenizer.normalizers")
     mapped = [{"type": "Replace", "pattern": {"String": key}, "content": text} for key, text in config.map.items()]
@@ -24,15 +26,14 @@ def characters(options: dict[str, Any], *, before_neologdn: bool) -> list[dict[s
     if not deleted:
         return mapped
     any_deleted = character_class(deleted)
-    kept = _start_replacements(any_deleted, deleted) if before_neologdn else []
-    return [*mapped, *kept, replace(any_deleted, "")]
+    at_start = _before_a_space(any_deleted, deleted) if before_spaces else []
+    if before_neologdn:
+        at_start.append(replace(rf"\A{any_deleted}(?={any_deleted}*{BYTE_ORDER_MARK})", KEPT))
+    return [*mapped, *at_start, replace(any_deleted, "")]
 
 
-def _start_replacements(any_deleted: str, deleted: list[CodeRange]) -> list[dict[str, Any]]:
-    """Return steps that replace a deleted character at the start of a text before a space or a byte order mark."""
+def _before_a_space(any_deleted: str, deleted: list[CodeRange]) -> list[dict[str, Any]]:
+    """Return steps that replace a deleted character at the start of a text before a space by a space."""
     spaces = [one for one in CONVERSIONS[SPACE][0] if not any(first <= ord(one) <= last for first, last in deleted)]
-    steps = [replace(rf"\A{any_deleted}(?={any_deleted}*{BYTE_ORDER_MARK})", KEPT)]
-    if spaces:
-        following = character_class((ord(one), ord(one)) for one in spaces)
-        steps.insert(0, replace(rf"\A{any_deleted}(?={any_deleted}*{following})", spaces[0]))
-    return steps
+    following = character_class((ord(one), ord(one)) for one in spaces)
+    return [replace(rf"\A{any_deleted}(?={any_deleted}*{following})", spaces[0])] if spaces else []

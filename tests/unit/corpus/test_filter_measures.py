@@ -19,6 +19,7 @@ from jprep.corpus.filters.thresholds import ThresholdFilter
 from jprep.corpus.step import Filter
 
 SHARES = st.one_of(st.sampled_from([0.0, 0.05, 0.07, 0.1, 0.3, 0.5, 1.0]), st.floats(0, 1))
+SHORT_FLOATS = st.one_of(st.floats(0, 1, width=32), st.floats(0, 100, width=32))  # signals have 32 bits
 LIMITS = st.one_of(st.floats(0, 1000), st.just(float("inf")))
 COUNTS = st.integers(0, 12)
 TEXTS = st.one_of(
@@ -37,7 +38,7 @@ OPTIONS: dict[type[Filter], dict[str, st.SearchStrategy[Any]]] = {
     SymbolFilter: {"max_symbols": SHARES, "max_punctuation": SHARES, "max_digits": SHARES},
     UrlFilter: {"max_share": SHARES, "max_per_1000": LIMITS},
     SentenceEndFilter: {"min_share": SHARES, "min_lines": COUNTS, "drop_lines": st.booleans()},
-    ThresholdFilter: {"signal": st.sampled_from(COLUMNS), "min": SHARES, "max": st.one_of(SHARES, st.floats(0, 100))},
+    ThresholdFilter: {"signal": st.sampled_from(COLUMNS), "min": SHORT_FLOATS, "max": SHORT_FLOATS},
     RepeatedLinesFilter: {"max_lines": SHARES, "max_chars": SHARES, "drop_repeats": st.booleans()},
 }
 

@@ -106,6 +106,7 @@ def stretches(tokenizer: Tokenizer, text: str) -> list[str]:
 @given(text=texts)
 @example(text="ー ー\nカ ﾞ\na ー\n- ‐\n* ‐ -")
 @example(text="\ufeff\ufeffa\n 　\ufeff ー\n~\ufeff")
+@example(text="\u200d\ufeffa")
 @example(text=" \xa0a")
 @example(text="～ é\n～\ufeff")
 @example(text="カ \u0483ﾊ\u0484")
