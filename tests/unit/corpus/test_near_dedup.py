@@ -18,9 +18,11 @@ from jprep.corpus.api import Corpus
 from jprep.corpus.config import NearConfig, decode_recipe
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.near import clusters
+from jprep.corpus.dedup.near import signatures as signature_writer
 from jprep.corpus.dedup.near.ngrams import comparable, ngram_hashes
 from jprep.corpus.dedup.near.pairs import pair_type
 from jprep.corpus.dedup.near.signatures import band_keys, signatures
+from jprep.corpus.document import Document
 from jprep.errors import ConfigError, MachineError
 
 LETTERS = list(
@@ -92,6 +94,33 @@ def test_hashes_are_those_of_each_text_alone(texts: list[str], size: int) -> Non
         expected = ngram_hashes([alone], size)[0].tolist()
         assert hashes[int(starts[number]) : int(starts[number + 1])].tolist() == expected
         assert len(expected) == max(0, len(alone) - size + 1)
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 100, 1000])
+def test_a_long_text_hashed_in_pieces_has_the_same_keys(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [Document("a", "s", "", "", each) for each in (text(1, 20), text(2, length), text(3, 20))]
+    written = list[bytes]()
+    for batch in (1 << 16, 32):
+        monkeypatch.setattr(signature_writer, "_BATCH", batch)
+        writer = signature_writer.BandKeyWriter(NearConfig())
+        for doc in documents:
+            writer.add(doc)
+        writer.flush()
+        written.append(np.sort(np.frombuffer(bytes(writer._records), "S24")).tobytes())
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize(
+    "hostile", ["", "あ" * 1_000_000, "\0" * 100, "\ud800あいうえお", "👨\u200d👩" * 1000, "。" * 9]
+)
+def test_hostile_documents_have_keys_of_their_own(hostile: str) -> None:
+    writer = signature_writer.BandKeyWriter(NearConfig())
+    for doc in (hostile, text(1), hostile):
+        writer.add(Document("a", "s", "", "", doc))
+    writer.flush()
+    records = np.frombuffer(bytes(writer._records), hash_files.record_type())
+    keys = [{(each["high"], each["low"]) for each in records[records["row"] == row]} for row in range(3)]
+    assert keys[0] == keys[2] and not keys[0] & keys[1] and len(keys[1]) == 14
 
 
 def test_near_duplicates_are_dropped_with_a_reason(tmp_path: Path) -> None:
