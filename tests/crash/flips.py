@@ -65,11 +65,11 @@ Work = Callable[[Inputs, Path, Any, Any], object]
 """Makes something in a folder, or resumes it: called with the inputs, the folder, an executor and a progress."""
 
 
-def recipe(sources: Path, segmenter: str) -> Any:
+def recipe(sources: Path, segmenter: str, **dedup: Any) -> Any:
     """A corpus of three sources with duplicates between them; small shards, so that there are many tasks."""
     reader = {"use": "jsonl", "id": "id", "shard_mb": 0.004}
     named = [{"name": f"s{n}", "paths": [str(sources / f"{n}.jsonl")], "reader": reader} for n in range(3)]
-    corpus = {"sources": named, "segmenter": segmenter, "dedup": {"lines": True, "line_min_chars": 8}}
+    corpus = {"sources": named, "segmenter": segmenter, "dedup": {"lines": True, "line_min_chars": 8} | dedup}
     return decode_recipe({"name": "flipped", "corpus": corpus}, (), where="the test")
 
 
@@ -98,6 +98,12 @@ def build_segmented(inputs: Inputs, folder: Path, executor: Any, progress: Any) 
     return build(recipe(inputs.sources, "jumandic"), folder, executor, progress)
 
 
+def build_near(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> object:
+    """A corpus without near-duplicates: the longest of those with a line in common stays."""
+    near = {"bands": 8, "rows": 2, "keep": "longest"}
+    return build(recipe(inputs.sources, "none", near=near), folder, executor, progress)
+
+
 def train_on_corpus(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> object:
     """A tokenizer of a finished corpus."""
     return train(CorpusTrainingData(Corpus(inputs.corpus)), CONFIG, folder, executor, progress)
@@ -117,6 +123,7 @@ def pack_corpus(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> o
 WORK: dict[str, tuple[Work, tuple[int, ...]]] = {
     "linked corpus": (build_linked, (2, 4, 6, 7)),
     "segmented corpus": (build_segmented, (5, 7)),
+    "corpus without near-duplicates": (build_near, (5, 6)),
     "tokenizer of a corpus": (train_on_corpus, (1, 2)),
     "tokenizer of inputs": (train_on_inputs, (4, 8, 9)),
     "dataset": (pack_corpus, (2, 4, 5)),

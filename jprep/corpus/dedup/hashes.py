@@ -13,7 +13,7 @@ import xxhash
 
 from jprep.corpus.document import SENTENCE, Document
 from jprep.engine.stage import Output, Stage, Task
-from jprep.io.atomic import file_sha256, write_atomic
+from jprep.io.atomic import atomic_path, file_sha256
 
 HASHES, BAND_KEYS, RANKS = "hashes", "band-keys", "lengths"
 """Folders of files: hashes of documents and lines; keys and lengths or scores of documents, for near-duplicates."""
@@ -181,9 +181,18 @@ class HashBuckets:
 
 def write_records(root: Path, path: str, records: Any) -> Output:
     """Write an array to a file below `root`."""
-    # Not numpy's `tofile`: on a full disk it writes a part without an error.
-    write_atomic(root / path, records.tobytes())
-    return Output(path, len(records), file_sha256(root / path))
+    return write_chunks(root, path, [records])
+
+
+def write_chunks(root: Path, path: str, chunks: Iterable[Any]) -> Output:
+    """Write arrays, one after another, to a file below `root`."""
+    rows = 0
+    with atomic_path(root / path) as temporary, temporary.open("wb") as file:  # closed before it is synced
+        for records in chunks:
+            # Not numpy's `tofile`: on a full disk it writes a part without an error.
+            file.write(records.tobytes())
+            rows += len(records)
+    return Output(path, rows, file_sha256(root / path))
 
 
 def map_records(path: Path, kind: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ from jprep.corpus.api import Corpus
 from jprep.corpus.config import NearConfig, decode_recipe
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.near import clusters
+from jprep.corpus.dedup.near import signatures as signature_writer
 from jprep.corpus.dedup.near.ngrams import comparable, ngram_hashes
+from jprep.corpus.dedup.near.pairs import pair_type
 from jprep.corpus.dedup.near.signatures import band_keys, signatures
+from jprep.corpus.document import Document
 from jprep.errors import ConfigError, MachineError
 
 LETTERS = list(
@@ -90,6 +94,33 @@ def test_hashes_are_those_of_each_text_alone(texts: list[str], size: int) -> Non
         expected = ngram_hashes([alone], size)[0].tolist()
         assert hashes[int(starts[number]) : int(starts[number + 1])].tolist() == expected
         assert len(expected) == max(0, len(alone) - size + 1)
+
+
+@pytest.mark.parametrize("length", [63, 64, 65, 100, 1000])
+def test_a_long_text_hashed_in_pieces_has_the_same_keys(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [Document("a", "s", "", "", each) for each in (text(1, 20), text(2, length), text(3, 20))]
+    written = list[bytes]()
+    for batch in (1 << 16, 32):
+        monkeypatch.setattr(signature_writer, "_BATCH", batch)
+        writer = signature_writer.BandKeyWriter(NearConfig())
+        for doc in documents:
+            writer.add(doc)
+        writer.flush()
+        written.append(np.sort(np.frombuffer(bytes(writer._records), "S24")).tobytes())
+    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize(
+    "hostile", ["", "あ" * 1_000_000, "\0" * 100, "\ud800あいうえお", "👨\u200d👩" * 1000, "。" * 9]
+)
+def test_hostile_documents_have_keys_of_their_own(hostile: str) -> None:
+    writer = signature_writer.BandKeyWriter(NearConfig())
+    for doc in (hostile, text(1), hostile):
+        writer.add(Document("a", "s", "", "", doc))
+    writer.flush()
+    records = np.frombuffer(bytes(writer._records), hash_files.record_type())
+    keys = [{(each["high"], each["low"]) for each in records[records["row"] == row]} for row in range(3)]
+    assert keys[0] == keys[2] and not keys[0] & keys[1] and len(keys[1]) == 14
 
 
 def test_near_duplicates_are_dropped_with_a_reason(tmp_path: Path) -> None:
@@ -168,13 +199,48 @@ def test_documents_can_be_marked_only(tmp_path: Path) -> None:
 def test_joining_pairs_gives_the_connected_components(seed: int, number: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = rng.integers(0, number, (rng.integers(0, 12), 2))
-    parents, naive = np.arange(number), list(range(number))
-    while clusters._join(parents, (pairs[:, 0], pairs[:, 1])):
-        pass
+    parents, naive = np.arange(number, dtype=np.uint32), list(range(number))
+    for part in np.array_split(pairs, 3):
+        clusters.join(parents, part[:, 0], part[:, 1])
+    clusters.flatten(parents)
     for _ in range(number):
         for a, b in pairs.tolist():
             naive[a] = naive[b] = min(naive[a], naive[b])
     assert parents.tolist() == naive
+
+
+@pytest.mark.parametrize("order", ["forward", "backward", "shuffled"])
+def test_long_chains_are_one_cluster(order: str) -> None:
+    number = 20_000
+    forward = np.arange(number - 1)
+    shuffled = np.random.default_rng(1).permutation(forward)
+    places = {"forward": forward, "backward": forward[::-1], "shuffled": shuffled}[order]
+    parents = np.arange(number, dtype=np.uint32)
+    for part in np.array_split(places, 50):
+        clusters.join(parents, part, part + 1)
+    clusters.flatten(parents)
+    assert not parents.any()
+
+
+@pytest.mark.parametrize("keep", ["first", "longest", "best"])
+def test_memory_for_clusters_is_a_few_bytes_per_document(
+    keep: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "_CHUNK", 1000)
+    number, score = 400_000, "score" if keep == "best" else ""
+    pairs = np.zeros(1000, pair_type())
+    pairs["row"], pairs["other_row"] = np.arange(1000) * 300, np.arange(1000) * 300 + 7
+    ranks = np.zeros(number // 100, hash_files.rank_type(score))
+    rank_files = [hash_files.write_records(tmp_path, f"x/ranks{part}", ranks) for part in range(100)]
+    files = [hash_files.write_records(tmp_path, "x/pairs", pairs)]
+    config = NearConfig(keep=keep, score=score)  # type: ignore[arg-type]
+    stage = clusters.NearClusters(files, [number], [] if keep == "first" else rank_files, config, "out/")
+    tracemalloc.start()
+    [written] = stage.run(next(stage.tasks()), tmp_path).outputs
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert written.rows == 2000
+    assert peak / number < {"first": 9, "longest": 17, "best": 21}[keep]
 
 
 def test_clusters_are_the_components_of_equal_keys(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.config import NearConfig
-from jprep.corpus.dedup.hashes import map_records, rank_type, slice_between, write_records
+from jprep.corpus.dedup.hashes import map_records, rank_type, slice_between, write_chunks
 from jprep.corpus.dedup.near.pairs import pair_type
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Result, Stage, Task
 
 CLUSTERS = "clusters"
-_CHUNK = 1 << 22  # pairs joined at a time, 64 MiB
+_CHUNK = 1 << 20  # pairs joined, or documents looked at, at a time: about 100 MiB
 
 
 class Membership(msgspec.Struct, frozen=True):
@@ -41,6 +41,8 @@ def _member_type() -> Any:
 
 class NearClusters(Stage):
     """Joins pairs to clusters. Memory is eight bytes per document of the corpus, and a bounded number of pairs.
+
+    Where the longest document stays, it is 16 bytes per document; where the best one stays, 20.
 
     Args:
         pairs: outputs of `NearPairs`, which the caller verifies.
@@ -76,13 +78,12 @@ class NearClusters(Stage):
         import numpy as np
 
         starts = np.concatenate([[0], np.cumsum(self._rows)]).astype(np.int64)
-        parents = np.arange(starts[-1])
-        changed = True
-        while changed:
-            changed = sum(_join(parents, pairs) for pairs in self._chunks(root, starts)) > 0
-        members = self._members(parents, starts, root)
+        parents = np.arange(starts[-1], dtype=np.uint32 if starts[-1] < 1 << 32 else np.int64)
+        for first, second in self._chunks(root, starts):
+            join(parents, first, second)
+        flatten(parents)
         path = f"{self._folder}{CLUSTERS}/{task.id}"
-        return Result([write_records(root, path, members)])
+        return Result([write_chunks(root, path, self._members(parents, starts, root))])
 
     def _chunks(self, root: Path, starts: Any) -> Iterator[tuple[Any, Any]]:
         """Yield pairs as numbers of documents in the corpus."""
@@ -92,48 +93,108 @@ class NearClusters(Stage):
                 first = starts[pairs["shard"]] + pairs["row"]
                 yield first, starts[pairs["other_shard"]] + pairs["other_row"]
 
-    def _members(self, parents: Any, starts: Any, root: Path) -> Any:
+    def _members(self, parents: Any, starts: Any, root: Path) -> Iterator[Any]:
+        """Yield the records of the clustered documents in the order of the corpus."""
         import numpy as np
 
-        sizes = np.bincount(parents, minlength=len(parents))
-        numbers = np.flatnonzero(sizes[parents] > 1)
-        clusters = parents[numbers]
-        members = np.zeros(len(numbers), _member_type())
-        for name, values in (("", numbers), ("first_", clusters)):
-            shards = np.searchsorted(starts, values, side="right") - 1
-            members[f"{name}shard"], members[f"{name}row"] = shards, values - starts[shards]
-        members["size"] = sizes[clusters]
-        members["keep"] = self._kept(numbers, clusters, root)
-        return members
+        sizes = _sizes(parents)
+        stays = parents if self._config.keep == "first" else self._staying(parents, root)
+        for begin in range(0, len(parents), _CHUNK):
+            clusters = parents[begin : begin + _CHUNK]
+            inside = np.flatnonzero(sizes[clusters] > 1)
+            clusters, numbers = clusters[inside], inside + begin
+            members = np.zeros(len(numbers), _member_type())
+            for name, values in (("", numbers), ("first_", clusters)):
+                shards = np.searchsorted(starts, values, side="right") - 1
+                members[f"{name}shard"], members[f"{name}row"] = shards, values - starts[shards]
+            members["size"], members["keep"] = sizes[clusters], stays[clusters] == numbers
+            yield members
 
-    def _kept(self, numbers: Any, clusters: Any, root: Path) -> Any:
-        """Return whether each clustered document stays: the first of its cluster, or of its longest or best."""
+    def _staying(self, parents: Any, root: Path) -> Any:
+        """Return the longest or best document of each cluster, the first of equal ones, at the cluster's number."""
         import numpy as np
 
-        if self._config.keep == "first" or not len(numbers):
-            return numbers == clusters
-        kind = rank_type(self._config.score)
-        ranks = np.concatenate([np.fromfile(root / file.path, kind) for file in self._ranks])[numbers]
-        order = np.lexsort((numbers, -ranks.astype("<f8"), clusters))
-        best = np.ones(len(order), bool)
-        best[1:] = clusters[order][1:] != clusters[order][:-1]
-        kept = np.zeros(len(order), bool)
-        kept[order[best]] = True
-        return kept
+        kind = np.dtype(rank_type(self._config.score))
+        best = np.full(len(parents), -np.inf if kind.kind == "f" else 0, kind)
+        for _, clusters, ranks in self._ranked(parents, root, kind):
+            np.maximum.at(best, clusters, ranks)
+        stays = np.full(len(parents), len(parents), parents.dtype)
+        for numbers, clusters, ranks in self._ranked(parents, root, kind):
+            is_best = ranks == best[clusters]
+            np.minimum.at(stays, clusters[is_best], numbers[is_best])
+        return stays
+
+    def _ranked(self, parents: Any, root: Path, kind: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield numbers of documents, their clusters and their ranks, shard by shard."""
+        import numpy as np
+
+        begin = 0
+        for file in self._ranks:
+            ranks = np.fromfile(root / file.path, kind)
+            end = begin + len(ranks)
+            yield np.arange(begin, end, dtype=parents.dtype), parents[begin:end], ranks
+            begin = end
 
 
-def _join(parents: Any, pairs: tuple[Any, Any]) -> bool:
-    """Give both documents of each pair the smaller one of their clusters; return whether a cluster changed."""
+def join(parents: Any, first: Any, second: Any) -> None:
+    """Join the clusters of the two documents of each pair.
+
+    Args:
+        parents: for each document its own number, or a smaller one of its cluster.
+        first: numbers of documents (pairs).
+        second: numbers of documents (pairs).
+    """
     import numpy as np
 
-    first, second = parents[pairs[0]], parents[pairs[1]]
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    if not (different := low != high).any():
-        return False
-    np.minimum.at(parents, high[different], low[different])
-    while not np.array_equal(parents, above := parents[parents]):
-        parents[:] = above
-    return True
+    while True:
+        roots = _roots(parents, first), _roots(parents, second)
+        different = roots[0] != roots[1]
+        if not different.any():
+            return
+        first, second = roots[0][different], roots[1][different]
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        np.minimum.at(parents, high, low)
+        _shorten(parents, high)
+
+
+def _roots(parents: Any, numbers: Any) -> Any:
+    """Return the first document known of each document's cluster, and make it the parent of the document."""
+    import numpy as np
+
+    roots = parents[numbers]
+    while not np.array_equal(roots, above := parents[roots]):
+        roots = above
+    parents[numbers] = roots
+    return roots
+
+
+def _shorten(parents: Any, numbers: Any) -> None:
+    """Point documents that were joined to one another, in a chain of any length, to its first one."""
+    import numpy as np
+
+    # Each step doubles the distance, so that a chain of a million takes twenty steps.
+    while not np.array_equal(above := parents[numbers], far := parents[above]):
+        parents[numbers] = far
+
+
+def flatten(parents: Any) -> None:
+    """Give each document the first one of its cluster. Parents are smaller, so those of earlier chunks are final."""
+    import numpy as np
+
+    for begin in range(0, len(parents), _CHUNK):
+        part = parents[begin : begin + _CHUNK]
+        while not np.array_equal(part, above := parents[part]):
+            part[:] = above
+
+
+def _sizes(parents: Any) -> Any:
+    """Return the number of documents of each cluster, at the cluster's number."""
+    import numpy as np
+
+    sizes = np.zeros(len(parents), np.uint32)
+    for begin in range(0, len(parents), _CHUNK):
+        np.add.at(sizes, parents[begin : begin + _CHUNK], 1)
+    return sizes
 
 
 def members_of_shard(shard: int, root: Path, clusters: Output) -> dict[int, Membership]:

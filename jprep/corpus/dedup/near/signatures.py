@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from importlib.metadata import version
 from typing import Any
 
@@ -39,6 +40,10 @@ def signatures(texts: Sequence[Any], config: NearConfig) -> Any:
     """
     import numpy as np
 
+    if len(texts) == 1 and len(texts[0]) >= 2 * _BATCH:
+        pieces = (texts[0][place : place + _BATCH] for place in range(0, len(texts[0]), _BATCH - config.ngram + 1))
+        # The minimum over a text is the least of those over its pieces, each of which begins with the end of the last.
+        return reduce(np.minimum, (signatures([piece], config) for piece in pieces if len(piece) >= config.ngram))
     hashes, starts = ngram_hashes(texts, config.ngram)
     minhash = _import_rensa().RMinHash
     digests = minhash.digest_matrix_from_flat_token_hashes(hashes, starts, config.bands * config.rows, _SEED)
@@ -76,6 +81,8 @@ class BandKeyWriter(HashFileWriter):
     def add(self, doc: Document) -> None:
         """Add a document. Documents must be added in the order of their rows."""
         codes = comparable(doc.text)
+        if len(codes) >= _BATCH:
+            self.flush()  # a long text is hashed alone, piece by piece
         if len(codes) >= self._config.ngram:
             self._texts.append(codes)
             self._numbers.append(self._rows)
