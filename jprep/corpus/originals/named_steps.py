@@ -33,9 +33,9 @@ def named_step(kind: str, described: Mapping[str, Any]) -> Step | None:
                 return step
         except JprepError as error:
             problem = error
-    if problem:
-        raise problem
     if missing := _recorded_files(kind, described):
+        if problem:
+            raise problem
         what = f"the corpus records the hash of its `{missing[0]}`, and not where it is"
         raise ConfigError(what, fix="name the recipe that has the step (--inputs RECIPE.toml)")
     return None
