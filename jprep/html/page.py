@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from jprep.errors import MachineError
 from jprep.html.text import shortened, visible
+from jprep.libraries import import_library
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -27,7 +27,7 @@ def environment(package: str, *, extra: str = "report") -> Environment:
     Raises:
         MachineError: Jinja2 is not installed.
     """
-    jinja2 = _import_jinja2(extra)
+    jinja2 = import_library("jinja2", "pages need Jinja2", f"'jprep[{extra}]'")
     loader = jinja2.ChoiceLoader([jinja2.PackageLoader(package), jinja2.PackageLoader("jprep.html")])
     made: Environment = jinja2.Environment(
         loader=loader,
@@ -50,14 +50,6 @@ def thousands(number: float) -> str:
 def percent(share: float) -> str:
     """Return a fraction as a percentage; a small one keeps two significant digits."""
     return f"{100 * share:.1f} %" if share == 0 or abs(share) >= 0.001 else f"{100 * share:.2g} %"
-
-
-def _import_jinja2(extra: str) -> Any:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise MachineError("pages need Jinja2", fix=f"pip install 'jprep[{extra}]'") from error
-    return jinja2
 
 
 def _finalize(value: object) -> object:

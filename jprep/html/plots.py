@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jprep.errors import MachineError
 from jprep.html.text import html, visible
+from jprep.libraries import import_library
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -230,7 +230,7 @@ def _label(axes: Any, x_label: str, y_label: str) -> None:
 @contextmanager
 def _figure(title: str, height: float, width: float = _WIDTH) -> Iterator[tuple[Any, list[Markup]]]:
     """Give axes to draw on, and a list that holds the SVG at the end of the block."""
-    matplotlib = _import_matplotlib()
+    matplotlib = import_library("matplotlib", "plots need matplotlib", "'jprep[report]'")
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
@@ -247,14 +247,6 @@ def _figure(title: str, height: float, width: float = _WIDTH) -> Iterator[tuple[
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     drawn.append(Markup(_inlined(out.getvalue(), title)))
-
-
-def _import_matplotlib() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MachineError("plots need matplotlib", fix="pip install 'jprep[report]'") from error
-    return matplotlib
 
 
 _ID = re.compile(r' id="([^"]*)"')

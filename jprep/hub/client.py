@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from jprep.errors import ConfigError, JprepError, MachineError
 from jprep.io.remote.errors import TRANSIENT_STATUSES
 from jprep.io.retry import call_with_retries
+from jprep.libraries import import_library
 
-INSTALL = "pip install 'jprep[hub]'"
 _TOKEN_FIX = "set HF_TOKEN to a token from the Hub's settings, or run `hf auth login`"
 _NETWORK_FIX = "check the network, HF_ENDPOINT and proxies; then run the same command again"
 
@@ -48,11 +48,7 @@ def library() -> Any:
     """
     if os.environ.get("HF_ENDPOINT"):
         os.environ.setdefault("HF_HUB_DISABLE_XET", "1")
-    try:
-        found = importlib.import_module("huggingface_hub")
-    except ImportError as error:
-        fix = f"install it with: {INSTALL}"
-        raise MachineError("the Hugging Face Hub needs the library huggingface_hub", where="", fix=fix) from error
+    found = import_library("huggingface_hub", "the Hugging Face Hub needs huggingface_hub", "'jprep[hub]'")
     found.logging.set_verbosity_error()
     if not sys.stderr.isatty():
         hide_progress()

@@ -13,6 +13,7 @@ from jprep.corpus.store import REBUILD, Manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, DamagedError, JprepError, MachineError
 from jprep.io.verified_files import verify_file
+from jprep.libraries import import_library
 from jprep.view.query import Kind
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class CorpusFiles:
             "rejects": manifest.reject_parts,
         }
         self._signals = manifest.signals
-        self._duckdb = _import_duckdb()
+        self._duckdb = import_library("duckdb", "searching a corpus needs DuckDB", "'jprep[view]'")
         settings = _SETTINGS | {"threads": str(os.cpu_count() or 1)}
         self._connection = self._duckdb.connect(":memory:", config=settings)
         self.damage: dict[str, str] = {}
@@ -183,11 +184,3 @@ def column_sql(column: str) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _import_duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MachineError("searching a corpus needs DuckDB", fix="pip install 'jprep[view]'") from error
-    return duckdb

@@ -15,6 +15,7 @@ from jprep.corpus.originals import Originals
 from jprep.corpus.store import read_manifest
 from jprep.errors import ConfigError, DamagedError, JprepError, MachineError
 from jprep.html.page import environment, thousands
+from jprep.libraries import import_library
 from jprep.view.document_page import DocumentPage, NotFoundError
 from jprep.view.files import CorpusFiles
 from jprep.view.guard import Guard
@@ -225,9 +226,6 @@ def import_uvicorn() -> Any:
     Raises:
         MachineError: it or starlette is not installed.
     """
-    try:
-        import starlette  # noqa: F401
-        import uvicorn
-    except ImportError as error:
-        raise MachineError("the local page needs Starlette and uvicorn", fix="pip install 'jprep[view]'") from error
-    return uvicorn
+    needs, install = "the local page needs Starlette and uvicorn", "'jprep[view]'"
+    import_library("starlette", needs, install)
+    return import_library("uvicorn", needs, install)

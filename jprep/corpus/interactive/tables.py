@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,10 @@ import pyarrow as pa
 
 from jprep.corpus.interactive.batches import Selection, read_row_groups
 from jprep.engine.fingerprint import fingerprint
-from jprep.errors import ConfigError, MachineError
+from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.io.os_errors import translate_read_errors
+from jprep.libraries import import_library
 
 if TYPE_CHECKING:
     import datasets
@@ -111,7 +111,4 @@ def _library(name: str) -> Any:
     Raises:
         MachineError: it is not installed.
     """
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MachineError(f"{name} cannot be imported: {error}", fix=f"pip install {name}") from error
+    return import_library(name, f"this needs {name}", name)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jprep.corpus.segmenters.child_process import InvalidAnswer
-from jprep.corpus.segmenters.library_segmenter import import_library
+from jprep.libraries import import_library
 
 if TYPE_CHECKING:
     from pyknp import MList, Morpheme
@@ -111,7 +111,7 @@ def morpheme_list_builder() -> Callable[[list[MorphemeRow]], MList]:
     Raises:
         MachineError: pyknp cannot be imported. It needs `pkg_resources`, which setuptools 81 removed.
     """
-    pyknp = import_library("pyknp", "'jprep[pyknp]'")
+    pyknp = import_library("pyknp", "objects of pyknp need it", "'jprep[pyknp]'")
 
     def morpheme(row: MorphemeRow, number: int) -> Morpheme:
         # pyknp's own parser splits at every space and fails on words with spaces, so the fields are set here.

@@ -6,15 +6,12 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import ClassVar
 
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.text_pieces import long_run_pattern, restore_spaces, split_text
 from jprep.corpus.step import Segmenter
-from jprep.errors import MachineError
 from jprep.io.atomic import file_sha256
 
 
@@ -98,23 +95,6 @@ def unsupported_reason(text: str) -> str:
     except UnicodeEncodeError:
         return "surrogate"
     return ""
-
-
-def import_library(name: str, needs: str) -> ModuleType:
-    """Import the package of an analyzer.
-
-    Args:
-        name: name of the module.
-        needs: what `pip install` needs to install it.
-
-    Raises:
-        MachineError: the package cannot be imported.
-    """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        what = f"cannot import the Python package {name}: {error}"
-        raise MachineError(what, fix=f"pip install {needs}") from error
 
 
 def file_hash(path: Path) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash, import_library
+from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash
+from jprep.libraries import import_library
 
 
 class MecabSegmenter(LibrarySegmenter):
@@ -31,8 +32,9 @@ class MecabSegmenter(LibrarySegmenter):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        fugashi = import_library("fugashi", self.needs)
-        self._dictionary = Path(import_library(self.package.replace("-", "_"), self.needs).DICDIR)
+        fugashi = import_library("fugashi", "the segmenter needs fugashi", self.needs)
+        module = self.package.replace("-", "_")
+        self._dictionary = Path(import_library(module, f"the segmenter needs {module}", self.needs).DICDIR)
         # Use the mecabrc of the dictionary: without an installed MeCab there is no other one.
         options = ["-Owakati", "-d", str(self._dictionary), "-r", str(self._dictionary / "mecabrc")]
         self._parse = fugashi.GenericTagger(shlex.join(options)).parse

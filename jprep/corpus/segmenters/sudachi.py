@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash, import_library
+from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash
 from jprep.corpus.step import StepConfig
+from jprep.libraries import import_library
 
 NEEDS = "'jprep[sudachi]'"
 
@@ -35,10 +36,9 @@ class SudachiSegmenter(LibrarySegmenter):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        sudachipy = import_library("sudachipy", NEEDS)
-        self._dictionary = (
-            Path(import_library("sudachidict_core", NEEDS).__file__ or "").parent / "resources" / "system.dic"
-        )
+        sudachipy = import_library("sudachipy", "the segmenter needs sudachipy", NEEDS)
+        installed = import_library("sudachidict_core", "the segmenter needs sudachidict_core", NEEDS)
+        self._dictionary = Path(installed.__file__).parent / "resources" / "system.dic"
         dictionary = sudachipy.Dictionary(dict="core")
         # SudachiPy 0.7 renamed `create` to `tokenizer`.
         make = getattr(dictionary, "tokenizer", None) or dictionary.create

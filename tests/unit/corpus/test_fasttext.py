@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import struct
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -106,14 +106,7 @@ def test_the_model_enters_the_fingerprint_and_its_path_does_not(tmp_path: Path) 
 
 
 def test_a_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name == "fasttext":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "fasttext", None)
     signal = make_step("signal", {"use": "fasttext", "model": str(write_model(tmp_path / "m.bin")), "labels": ["ja"]})
     with pytest.raises(MachineError) as caught:
         signal.provenance()

@@ -268,5 +268,5 @@ def test_workers_do_not_change_the_bytes(tmp_path: Path) -> None:
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "rensa", None)
-    with pytest.raises(MachineError, match="near-duplicates are found with rensa"):
+    with pytest.raises(MachineError, match="near-duplicates need rensa"):
         build(tmp_path / "a", ["あいうえお"])

@@ -139,7 +139,7 @@ class TestSpaces(SegmenterSuite):
 )
 def test_a_missing_package_names_its_pip_command(monkeypatch, kind, package, fix):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MachineError, match="cannot import") as caught:
+    with pytest.raises(MachineError, match="which cannot be imported") as caught:
         kind()
     assert caught.value.fix == fix
 

@@ -13,7 +13,7 @@ from jprep.corpus.config import NearConfig
 from jprep.corpus.dedup.hashes import HashFileWriter
 from jprep.corpus.dedup.near.ngrams import comparable, mixed, ngram_hashes
 from jprep.corpus.document import Document
-from jprep.errors import MachineError
+from jprep.libraries import import_library
 
 _SEED = 1  # of the permutations
 _BATCH = 1 << 16  # characters hashed at a time: they stay in the processor's cache
@@ -102,11 +102,4 @@ class BandKeyWriter(HashFileWriter):
 
 
 def _import_rensa() -> Any:
-    try:
-        import rensa
-    except ImportError as error:
-        where = "corpus.dedup.near"
-        raise MachineError(
-            "near-duplicates are found with rensa", where=where, fix="pip install 'jprep[near]'"
-        ) from error
-    return rensa
+    return import_library("rensa", "near-duplicates need rensa", "'jprep[near]'", "corpus.dedup.near")

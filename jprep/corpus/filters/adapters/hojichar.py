@@ -17,6 +17,7 @@ from jprep.config import suggest_name
 from jprep.corpus.document import KEEP, Document, Verdict
 from jprep.corpus.step import Filter, StepConfig
 from jprep.errors import ConfigError, MachineError
+from jprep.libraries import import_library
 from jprep.plugins.files import FileReference, run_file
 
 _WHERE = "filter 'hojichar'"
@@ -99,10 +100,7 @@ class HojicharFilter(Filter):
 
 
 def _hojichar() -> Any:
-    try:
-        return importlib.import_module("hojichar")
-    except ImportError as error:
-        raise MachineError("HojiChar is not installed", where=_WHERE, fix="pip install 'jprep[hojichar]'") from error
+    return import_library("hojichar", "the filter needs HojiChar", "'jprep[hojichar]'", _WHERE)
 
 
 def _filter(name: str, options: dict[str, Any]) -> Any:

@@ -15,8 +15,8 @@ from jprep.corpus.readers.pdf.extraction import PdfLimits, PdfText
 from jprep.corpus.readers.record_reader import ErrorBudget, Item
 from jprep.corpus.readers.whole_files import WholeFileReader
 from jprep.corpus.step import Positive, Shard, Share, StepConfig
-from jprep.errors import MachineError
 from jprep.io.inputs.limits import MAX_RATIO
+from jprep.libraries import import_library
 
 _FAULTS = {
     "encrypted": "needs a password",
@@ -103,9 +103,5 @@ class PdfReader(WholeFileReader):
 
 @functools.cache
 def _library_version() -> str:
-    try:
-        import pypdfium2  # noqa: F401
-    except ImportError as error:
-        fix = "pip install 'jprep[pdf]'"
-        raise MachineError("PDFs need the library pypdfium2", where="reader 'pdf'", fix=fix) from error
+    import_library("pypdfium2", "PDFs need pypdfium2", "'jprep[pdf]'", "reader 'pdf'")
     return version("pypdfium2")

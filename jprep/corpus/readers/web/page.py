@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from jprep.errors import MachineError
+from jprep.libraries import import_library
 
 MAX_DEPTH = 512
 """Elements that may be nested in each other, as in browsers. The time of extractors grows with the square of it."""
@@ -68,11 +67,8 @@ def import_web(name: str) -> ModuleType:
     Raises:
         MachineError: it cannot be imported.
     """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        what = f"cannot import the Python package {name}: {error}"
-        raise MachineError(what, fix="pip install 'jprep[web]'") from error
+    module: ModuleType = import_library(name, f"web pages need {name.partition('.')[0]}", "'jprep[web]'")
+    return module
 
 
 def library_versions(extractor: str, *more: str) -> dict[str, str]:

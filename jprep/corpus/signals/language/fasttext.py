@@ -14,8 +14,9 @@ from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.language.fasttext_file import read_labels
 from jprep.corpus.signals.model_file import model_path
 from jprep.corpus.step import Count, Signal, StepConfig
-from jprep.errors import ConfigError, InputError, MachineError
+from jprep.errors import ConfigError, InputError
 from jprep.io.hashing import cached_sha256
+from jprep.libraries import import_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,12 +101,7 @@ class FastTextSignal(Signal):
 
 
 def _import_fasttext() -> Any:
-    try:
-        import fasttext
-    except ImportError as error:
-        fix = "pip install 'jprep[fasttext]'"
-        raise MachineError("models in fastText's format need its runtime", where=_WHERE, fix=fix) from error
-    return fasttext
+    return import_library("fasttext", "models in fastText's format need its runtime", "'jprep[fasttext]'", _WHERE)
 
 
 def _installed() -> str:

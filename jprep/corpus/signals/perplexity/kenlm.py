@@ -13,8 +13,9 @@ import numpy as np
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.model_file import model_path
 from jprep.corpus.step import Signal, StepConfig
-from jprep.errors import ConfigError, InputError, MachineError
+from jprep.errors import ConfigError, InputError
 from jprep.io.hashing import cached_sha256
+from jprep.libraries import import_library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,9 +90,4 @@ class KenlmSignal(Signal):
 
 
 def _import_kenlm() -> Any:
-    try:
-        import kenlm
-    except ImportError as error:
-        fix = "pip install 'jprep[kenlm]'"
-        raise MachineError("models of KenLM need its library", where=_WHERE, fix=fix) from error
-    return kenlm
+    return import_library("kenlm", "models of KenLM need its library", "'jprep[kenlm]'", _WHERE)
