@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from jprep.engine.stage import Task
 from jprep.errors import JprepError
+from jprep.io.machine import keep_freed_memory
 
 _LENGTH = struct.Struct("<Q")
 
@@ -50,7 +51,7 @@ def receive(pipe: BinaryIO) -> Any:
 def main() -> None:
     """Run tasks until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    reduce_gc()
+    tune_memory()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of libraries must not mix with the answers
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -70,8 +71,12 @@ def _close(job: Any) -> None:
         job.stage.close()
 
 
-def reduce_gc() -> None:
-    """Collect garbage less often: documents have no reference cycles, and collecting takes 4 % of a build."""
+def tune_memory() -> None:
+    """Collect garbage less often and keep freed memory: documents have no reference cycles, and batches have one size.
+
+    Collecting takes 4 % of a build.
+    """
+    keep_freed_memory()
     gc.set_threshold(100_000, 20, 20)
 
 

@@ -20,6 +20,7 @@ from jprep.corpus.document import Document
 from jprep.corpus.filters.presets.preset import PresetFilter
 from jprep.corpus.sentences import RuleSplitter
 from jprep.corpus.step import Signal
+from jprep.engine.worker import tune_memory
 from tests.benchmarks.bench_filters import SHARED, batches, hojichar, load
 from tests.benchmarks.measure import JPREP
 
@@ -107,6 +108,7 @@ def texts(paths: Iterable[Path]) -> list[Document]:
 
 def main() -> None:
     """Print the table."""
+    tune_memory()
     paths = sorted((SHARED / "data/web").glob("*.jsonl.gz"))
     if not paths:
         print(f"no texts under {SHARED}/data: nothing to measure")

@@ -76,7 +76,7 @@ def build(
     from jprep.cli.corpus.stats import show
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.build import output_directory
-    from jprep.engine.worker import reduce_gc
+    from jprep.engine.worker import tune_memory
     from jprep.pipeline.remote.manifests import CORPUS
 
     if isinstance(output, Path):
@@ -90,7 +90,7 @@ def build(
         output_directory(folder).check()
         _show_plan(loaded, folder, workers or cpu_count())
         return
-    reduce_gc()
+    tune_memory()
     with (
         local_output(output, CORPUS, own, replace=restart),
         explain_reader_options(loaded, recipe),

@@ -63,10 +63,10 @@ def filter_(
     limit_blas_threads()
     from jprep.cli.corpus.stats import show
     from jprep.corpus.refilter.run import refilter
-    from jprep.engine.worker import reduce_gc
+    from jprep.engine.worker import tune_memory
 
     request = _request(presets, recipe, conditions, signals)
-    reduce_gc()
+    tune_memory()
     with open_executor(workers, executor) as (running, progress):
         manifest = refilter(folder, request, output, running, progress, restart=restart)
     show(manifest, output, as_json=as_json)

@@ -80,9 +80,10 @@ def mean_weights(batch: TextBatch, weights: NDArray[Any], config: NgramConfig) -
     for block in hash_ngrams(batch.codes, batch.starts[1:], config):
         own = values[block.start : block.start + len(block.buckets[0])]
         own[:] = 0
-        for buckets, inside in zip(block.buckets, block.inside, strict=True):
+        for buckets, crossing in zip(block.buckets, block.crossing, strict=True):
             taken = weights.take(buckets)
-            np.add(own, taken if inside is None else taken * inside, out=own)
+            taken[crossing] = 0
+            np.add(own, taken, out=own)
     sums = np.add.reduceat(values, batch.starts[:-1], dtype=_wide(kind)) if len(batch) else np.zeros(0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(batch.lengths > 0, sums / count_ngrams(batch.lengths, config), np.nan)

@@ -48,13 +48,13 @@ class HashedBlock(msgspec.Struct):
     Attributes:
         start: index of the first code point of the stretch.
         buckets: the bucket of the n-gram at each position, one array for each length.
-        inside: whether that n-gram lies within its text and the line feed behind it, one array for each length; None
-            says that all do.
+        crossing: the positions of the n-grams that reach beyond the line feed behind their text, one array for each
+            length.
     """
 
     start: int
     buckets: list[NDArray[np.uint32]]
-    inside: list[NDArray[np.bool_] | None]
+    crossing: list[NDArray[np.int64]]
 
 
 def hash_ngrams(codes: NDArray[np.uint32], ends: NDArray[np.int64], config: NgramConfig) -> Iterator[HashedBlock]:
@@ -69,12 +69,11 @@ def hash_ngrams(codes: NDArray[np.uint32], ends: NDArray[np.int64], config: Ngra
     """
     for start in range(0, len(codes), _BLOCK):
         size = min(_BLOCK, len(codes) - start)
-        folded = np.zeros(size + config.longest - 1, np.uint32)
-        part = codes[start : start + len(folded)]
-        np.take(_fold(), part, out=folded[: len(part)], mode="clip")
-        near = ends[np.searchsorted(ends, start, side="right") :]
-        near = near[: np.searchsorted(near, start + len(folded) + 1)] - start
-        yield HashedBlock(start, _buckets(folded, size, config), [_inside(near, size, n) for n in config.lengths])
+        folded = _fold().take(codes[start : start + size + config.longest - 1])
+        folded = np.concatenate([folded, np.zeros(size + config.longest - 1 - len(folded), np.uint32)])
+        first, last = np.searchsorted(ends, [start + 1, start + size + config.longest])
+        near = ends[first:last] - start
+        yield HashedBlock(start, _buckets(folded, size, config), [_crossing(near, size, n) for n in config.lengths])
 
 
 def count_ngrams(lengths: NDArray[np.int64], config: NgramConfig) -> NDArray[np.int64]:
@@ -104,15 +103,10 @@ def _buckets(folded: NDArray[np.uint32], size: int, config: NgramConfig) -> list
     return found
 
 
-def _inside(ends: NDArray[np.int64], size: int, n: int) -> NDArray[np.bool_] | None:
-    """Return which n-grams do not reach beyond the end of a text, given the ends relative to the block."""
-    crossing = (ends[:, None] - np.arange(1, n)).ravel()
-    crossing = crossing[(crossing >= 0) & (crossing < size)]
-    if not len(crossing):
-        return None
-    inside = np.ones(size, bool)
-    inside[crossing] = False
-    return inside
+def _crossing(ends: NDArray[np.int64], size: int, n: int) -> NDArray[np.int64]:
+    """Return the n-grams that reach beyond the end of a text, given the ends relative to the block."""
+    crossing: NDArray[np.int64] = (ends - np.arange(1, n)[:, None]).ravel()
+    return crossing[(crossing >= 0) & (crossing < size)]
 
 
 @functools.cache

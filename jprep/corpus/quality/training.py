@@ -200,7 +200,7 @@ class _Learner:
         for block in hash_ngrams(batch.codes, batch.starts[1:], self._config.ngrams):
             own = per_code[block.start : block.start + len(block.buckets[0])]
             buckets += block.buckets
-            shares += [own if inside is None else own * inside for inside in block.inside]
+            shares += [_without(own, crossing) for crossing in block.crossing]
         found = np.bincount(np.concatenate(buckets), np.concatenate(shares), minlength=len(self._weights))
         return found.astype(np.float64, copy=False)
 
@@ -208,6 +208,13 @@ class _Learner:
         """Return the weights as integers, and what one unit is."""
         scale = float(np.abs(self._weights).max() / HIGHEST) or 1.0
         return np.rint(self._weights / scale).astype(np.int16), scale
+
+
+def _without(values: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return a copy of values with zeros at some places."""
+    copied = values.copy()
+    copied[places] = 0
+    return copied
 
 
 def _as_batch(examples: Sequence[Example]) -> TextBatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from jprep.corpus.step import Signal
 
 _LINE_FEED = 10
+_BLOCK = 1 << 15
+_FACTOR = 0x9E3779B97F4A7C15  # odd, and near 2**64 divided by the golden ratio
 
 
 class TextBatch:
@@ -103,9 +106,23 @@ class TextBatch:
         return np.diff(self.line_starts) - 1
 
     @cached_property
-    def lines(self) -> list[str]:
-        """The lines of all texts, empty ones included."""
-        return self.joined.split("\n")[:-1]
+    def line_hashes(self) -> NDArray[np.uint64]:
+        """A hash of each line, shape [lines]: equal lines have equal ones."""
+        sums = np.zeros(len(self.codes) + 1, np.uint64)
+        blocks = range(0, len(self.codes), _BLOCK)
+        high = _powers(pow(_FACTOR, _BLOCK, 1 << 64), len(blocks) + 1)
+        for block, start in enumerate(blocks):
+            part = self.codes[start : start + _BLOCK] * _powers(_FACTOR, _BLOCK)[: len(self.codes) - start]
+            own = np.cumsum(part, out=sums[start + 1 : start + 1 + len(part)])
+            own *= high[block]
+            own += sums[start]
+        first, last = self.line_starts[:-1], self.line_starts[1:] - 1
+        below = len(self.codes) - first  # a line that begins later has more factors
+        return (sums[last] - sums[first]) * _powers(_FACTOR, _BLOCK)[below % _BLOCK] * high[below // _BLOCK]
+
+    def line(self, index: int) -> str:
+        """Return a line."""
+        return self.joined[self.line_starts[index] : self.line_starts[index + 1] - 1]
 
     def per_line(self) -> TextBatch:
         """Return a batch whose documents are the lines of this one's, empty ones included, in order."""
@@ -183,6 +200,14 @@ def _lines_of(doc: Document) -> Iterator[Document]:
     words = doc.words.split("\n") if doc.words else [""] * len(texts)
     for text, marked in zip(texts, words, strict=True):
         yield Document(doc.id, doc.source, doc.title, doc.url, text, marked, doc.meta)
+
+
+@functools.lru_cache(maxsize=4)
+def _powers(base: int, number: int) -> NDArray[np.uint64]:
+    """Return the first powers of a number modulo 2**64, from the 0th on."""
+    factors = np.full(number, base, np.uint64)
+    factors[:1] = 1
+    return np.cumprod(factors)
 
 
 def _code_points(text: str) -> NDArray[np.uint32]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SENTENCE_END_MARKS = '。．｡！？!?…‥.」』）)”"♪☆★笑ｗw'
 """Characters that can end a sentence."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd, and near 2**64 divided by the golden ratio
 MIN_LINES = 10
 """Lines that a document needs for the fraction of its lines that end a sentence to mean something."""
 
@@ -68,7 +69,7 @@ def ended_lines(batch: TextBatch, marks: str) -> NDArray[np.bool_]:
     ended = np.zeros(len(batch.line_lengths), bool)
     ended[filled] = table_of(marks)[last]
     for line in filled[white_space()[last]].tolist():
-        ended[line] = batch.lines[line].rstrip()[-1:] in frozenset(marks)
+        ended[line] = batch.line(line).rstrip()[-1:] in frozenset(marks)
     return ended
 
 
@@ -81,12 +82,41 @@ def repeats(lines: list[str]) -> list[int]:
 
 def _repeated(batch: TextBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the number of repeated lines of each document, and the characters in them."""
-    lines, characters = np.zeros(len(batch)), np.zeros(len(batch))
-    sizes = np.bincount(batch.line_docs, minlength=len(batch))
-    ends = np.cumsum(sizes)
-    for doc in np.flatnonzero(sizes > 1).tolist():
-        own = batch.lines[ends[doc] - sizes[doc] : ends[doc]]
-        if len(set(own)) < len(own):
-            found = repeats(own)
-            lines[doc], characters[doc] = len(found), sum(len(own[index]) for index in found)
+    first, again = _pairs_of_equal_hash(batch)
+    different = again[~_equal(batch, first, again)]
+    docs = batch.line_docs[again]
+    lines, characters = batch.counts(docs), batch.counts(docs, batch.line_lengths[again])
+    for doc in set(batch.line_docs[different].tolist()):  # unequal lines of the same hash
+        own = batch.texts[doc].split("\n")
+        found = repeats(own)
+        lines[doc], characters[doc] = len(found), sum(len(own[index]) for index in found)
     return lines, characters
+
+
+def _pairs_of_equal_hash(batch: TextBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the lines of whose hash the same document has an earlier one, and the first such line of each."""
+    filled = np.flatnonzero(batch.line_lengths)
+    keys = batch.line_hashes[filled] ^ (batch.line_docs[filled].astype(np.uint64) * _SPREAD)
+    order = np.argsort(keys)
+    ordered = keys[order]
+    groups = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(order)])
+    sizes = np.diff(np.append(groups, len(order)))
+    first = np.repeat(np.minimum.reduceat(order, groups) if len(groups) else order, sizes)
+    again = first != order
+    return filled[first[again]], filled[order[again]]
+
+
+def _equal(batch: TextBatch, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether the lines of each pair are equal and of the same document; none is empty."""
+    lengths = batch.line_lengths[second]
+    same: NDArray[np.bool_] = (lengths == batch.line_lengths[first]) & (
+        batch.line_docs[first] == batch.line_docs[second]
+    )
+    first, second, lengths = first[same], second[same], lengths[same]
+    begins = np.cumsum(lengths) - lengths
+    inside = np.arange(lengths.sum()) - np.repeat(begins, lengths)
+    left = batch.codes[np.repeat(batch.line_starts[first], lengths) + inside]
+    right = batch.codes[np.repeat(batch.line_starts[second], lengths) + inside]
+    if len(begins):
+        same[same] = np.logical_and.reduceat(left == right, begins)
+    return same

@@ -16,7 +16,7 @@ def exp_of_negative(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return nearly exp(values) for values up to 0, by multiplications."""
     powers: NDArray[np.float64] = np.maximum(1 + values / (1 << _DOUBLINGS), 0)
     for _ in range(_DOUBLINGS):
-        powers = powers * powers
+        powers *= powers
     return powers
 
 

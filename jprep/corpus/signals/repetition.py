@@ -19,7 +19,7 @@ _WINDOW = 4096
 _SLOTS = 4  # for each character of a window
 _HALF = np.uint32(15)
 _FACTOR = np.uint32(0x9E3779B1)  # odd, and near 2**32 divided by the golden ratio: spreads the hashes
-_BLOCK = 1 << 14  # characters at a time: with a window more, 16 bits number their n-grams, and tables stay in the cache
+_BLOCK = 1 << 15  # characters at a time: with a window more, 16 bits number their n-grams, and tables stay in the cache
 
 
 class RepetitionSignal(Signal):
@@ -88,25 +88,36 @@ def _repeated(
         return found
     offset = int(starts[0])
     hashes = _hashes(codes[offset : int(starts[-1] + ngrams[-1]) + size - 1], size)
-    at = np.repeat(starts - offset - (np.cumsum(ngrams) - ngrams), ngrams) + np.arange(ngrams.sum())
-    own = hashes[at]
-    base = np.repeat(((np.cumsum(ngrams) - ngrams) * _SLOTS).astype(np.uint32), ngrams)
-    slots = base + ((own >> 16) * np.repeat((ngrams * _SLOTS).astype(np.uint32), ngrams) >> 16)
-    table = np.empty(len(own) * _SLOTS, np.int16)
-    order = np.arange(len(own), dtype=np.int16)
+    begins, ends = starts - offset, starts - offset + ngrams
+    own = np.append(starts[1:], starts[-1] + ngrams[-1]) - starts  # hashes from one window's beginning to the next's
+    slots = ((hashes >> 16) * np.repeat((ngrams * _SLOTS).astype(np.uint32), own) >> 16).astype(np.intp)
+    slots += np.repeat(begins * _SLOTS, own)
+    outside = _between(ends, begins + own)
+    slots[outside] = len(hashes) * _SLOTS
+    numbers = np.min_scalar_type(len(hashes))
+    table, order = np.empty(len(hashes) * _SLOTS + 1, numbers), np.arange(len(hashes), dtype=numbers)
     table[slots] = order  # the last n-gram of a slot stays
-    last = table[slots]
-    again = (last != order) & (own[last] == own)
-    found[used] = np.add.reduceat(again, np.cumsum(ngrams) - ngrams, dtype=np.float64)
+    last = table.take(slots)
+    again = (hashes.take(last) == hashes) & (last != order)
+    again[outside] = False
+    found[used] = np.add.reduceat(again, begins, dtype=np.float64)
     return found
+
+
+def _between(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of some ranges, one range after the other."""
+    lengths = ends - starts
+    offsets = np.cumsum(lengths) - lengths
+    return np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
 
 
 def _hashes(codes: NDArray[np.uint32], size: int) -> NDArray[np.uint32]:
     """Return a hash of the n-gram that begins at each character, as far as there is one."""
     number = len(codes) - size + 1
     hashes = codes[:number] * _FACTOR
+    high = np.empty_like(hashes)
     for offset in range(1, size):
-        hashes ^= hashes >> _HALF
+        hashes ^= np.right_shift(hashes, _HALF, out=high)
         hashes += codes[offset : offset + number]
         hashes *= _FACTOR
     return hashes ^ (hashes >> _HALF)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jprep.corpus.signals.batch import TextBatch, share
+from jprep.corpus.signals.character_kinds import table_of
 from jprep.corpus.step import Signal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_ELLIPSES = np.array([ord(mark) for mark in "…‥⋯"], np.uint32)
-_DOTS = np.array([ord(mark) for mark in ".．。・･"], np.uint32)
+_ELLIPSES, _DOTS, _AFTER = "…‥⋯", ".．。・･", "。．！？!?」』）)"
 _MARKS_AFTER = 3
-_AFTER = np.array([ord(mark) for mark in "。．！？!?」』）)"], np.uint32)
 
 
 class SentenceSignals(Signal):
@@ -38,28 +37,37 @@ class SentenceSignals(Signal):
         """Return each column for all documents of a batch."""
         docs, lengths = batch.sentence_docs, batch.sentence_lengths
         number = batch.counts(docs)
-        longest = np.zeros(len(batch))
-        np.maximum.at(longest, docs, lengths)
+        longest = np.full(len(batch), np.nan)
+        longest[number > 0] = np.maximum.reduceat(lengths, _firsts(docs)) if len(docs) else 0
         return {
             "mean_sentence": share(batch.counts(docs, lengths), number),
-            "longest_sentence": np.where(number > 0, longest, np.nan),
+            "longest_sentence": longest,
             "ellipsis_share": share(batch.counts(docs[_end_in_ellipsis(batch)]), number),
         }
+
+
+def _firsts(docs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where each run of equal numbers begins."""
+    return np.flatnonzero(np.append(True, docs[1:] != docs[:-1]))
 
 
 def _end_in_ellipsis(batch: TextBatch) -> NDArray[np.bool_]:
     """Return whether each sentence ends in an ellipsis, shape [sentences]; up to `_MARKS_AFTER` marks may follow it."""
     starts, last = batch.sentence_starts, batch.sentence_starts + batch.sentence_lengths - 1
-    found = _ellipsis_at(batch.codes, starts, last)
-    for _ in range(_MARKS_AFTER):
-        last = last - np.isin(batch.codes[np.maximum(last, 0)], _AFTER)
-        found |= _ellipsis_at(batch.codes, starts, last)
+    found = np.zeros(len(starts), bool)
+    for step in range(_MARKS_AFTER + 1):
+        end = batch.codes[np.maximum(last, 0)]
+        likely = np.flatnonzero(table_of(_ELLIPSES + _DOTS)[end])
+        found[likely] |= _ellipsis_at(batch.codes, starts[likely], last[likely])
+        if step < _MARKS_AFTER:
+            last = last - table_of(_AFTER)[end]
     return found
 
 
 def _ellipsis_at(codes: NDArray[np.uint32], starts: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether an ellipsis ends at each place, and begins after the start of its sentence."""
-    end, before, third = (codes[np.maximum(last - back, 0)] for back in range(3))
-    dots = (last - starts >= 2) & np.isin(end, _DOTS) & np.isin(before, _DOTS) & np.isin(third, _DOTS)
-    found: NDArray[np.bool_] = ((last >= starts) & np.isin(end, _ELLIPSES)) | dots
+    dots = last - starts >= 2
+    for back in range(3):
+        dots = dots & table_of(_DOTS)[codes[np.maximum(last - back, 0)]]
+    found: NDArray[np.bool_] = ((last >= starts) & table_of(_ELLIPSES)[codes[np.maximum(last, 0)]]) | dots
     return found

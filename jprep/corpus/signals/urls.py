@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 URL_MARKS = ("://", "www.")
 """Every URL contains one of these."""
 URL = re.compile(r"(?:https?|ftp)://[!-~]+|www\.[!-~]+")
+_SCHEMES = ("https", "http", "ftp")
 
 
 class UrlSignals(Signal):
@@ -43,12 +44,25 @@ class UrlSignals(Signal):
 
 def count_urls(batch: TextBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the number of URLs in each document of a batch, and of the characters that belong to them."""
-    number, characters = np.zeros(len(batch)), np.zeros(len(batch))
-    marks = [place for mark in URL_MARKS for place in _places(batch.joined, mark)]
-    for doc in np.unique(np.searchsorted(batch.starts, marks, side="right") - 1).tolist():
-        urls = URL.findall(batch.texts[doc])
-        number[doc], characters[doc] = len(urls), sum(map(len, urls))
-    return number, characters
+    urls = np.array([*_urls(batch.joined)], np.int64).reshape(-1, 2)
+    docs = np.searchsorted(batch.starts, urls[:, 0], side="right") - 1
+    return batch.counts(docs), batch.counts(docs, urls[:, 1] - urls[:, 0])
+
+
+def _urls(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of the matches of `URL`: matching where one can begin is quicker than searching."""
+    end = 0
+    for place in sorted(_beginnings(text)):
+        if place >= end and (url := URL.match(text, place)):
+            end = url.end()
+            yield place, end
+
+
+def _beginnings(text: str) -> Iterator[int]:
+    colon, www = URL_MARKS
+    for place in _places(text, colon):
+        yield from (place - len(scheme) for scheme in _SCHEMES if text.endswith(scheme, 0, place))
+    yield from _places(text, www)
 
 
 def _places(text: str, mark: str) -> Iterator[int]:

@@ -18,6 +18,9 @@ from jprep.corpus.config import make_step
 from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document
 from jprep.corpus.reasons import describe_reason
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.lines import LineSignals
+from jprep.corpus.signals.repetition import RepetitionSignal
+from jprep.corpus.signals.urls import URL, count_urls
 from jprep.corpus.step import Filter, Signal
 from jprep.errors import ConfigError
 from jprep.report.corpus.measures import SampleMeasures
@@ -45,7 +48,10 @@ def test_the_layout_of_a_batch(texts: list[str]) -> None:
     joined = "".join(map(chr, batch.codes.tolist()))
     assert [joined[start : end - 1] for start, end in pairwise(starts)] == kept
     lines = [(number, line) for number, text in enumerate(kept) for line in text.split("\n")]
-    assert list(zip(batch.line_docs.tolist(), batch.lines, strict=True)) == lines
+    found = [batch.line(index) for index in range(len(batch.line_lengths))]
+    assert list(zip(batch.line_docs.tolist(), found, strict=True)) == lines
+    hashes = dict(zip(found, batch.line_hashes.tolist(), strict=True))
+    assert [hashes[line] for line in found] == batch.line_hashes.tolist()
     assert batch.line_lengths.tolist() == [len(line) for _, line in lines]
     assert batch.sums(batch.codes == ord("あ")).tolist() == [text.count("あ") for text in kept]
 
@@ -106,6 +112,33 @@ def test_signals_measure_what_the_filters_measure(name: str, options: dict[str, 
         for measure, value in step.measure(doc).items():
             if measure != "sentence_ends":
                 assert found[measure] == pytest.approx(value), measure
+
+
+URLS = st.lists(st.sampled_from(["http", "https", "ftp", "s", "://", "www.", "a", "あ", " ", "\n"]), max_size=12)
+
+
+@given(st.lists(URLS.map("".join), min_size=1, max_size=4))
+def test_urls_are_the_matches_of_the_expression(texts: list[str]) -> None:
+    number, characters = count_urls(TextBatch(documents(texts)))
+    expected = [URL.findall(doc.text) for doc in documents(texts)]
+    assert number.tolist() == [len(urls) for urls in expected]
+    assert characters.tolist() == [sum(map(len, urls)) for urls in expected]
+
+
+@given(MANY)
+def test_lines_of_one_hash_are_compared(texts: list[str]) -> None:
+    docs = documents(texts)
+    colliding = TextBatch(docs)
+    colliding.__dict__["line_hashes"] = np.zeros(len(colliding.line_lengths), np.uint64)
+    expected, found = LineSignals().measure(TextBatch(docs)), LineSignals().measure(colliding)
+    for column, values in expected.items():
+        np.testing.assert_array_equal(values, found[column])
+
+
+def test_repetition_beside_many_texts_without_ngrams() -> None:
+    texts = ["あいうえおかきく" * 3, *["", "短"] * 40_000, "あいうえおかきく" * 2]
+    [column] = RepetitionSignal().measure(TextBatch([Document("", "", "", "", text) for text in texts])).values()
+    assert column[[0, -1]].tolist() == [9 / 17, 1 / 9] and np.isnan(column[1:-1]).all()
 
 
 def test_scripts() -> None:

@@ -46,14 +46,14 @@ class LanguageModel(NamedTuple):
         lengths = np.diff(starts) - 1
         means = sum_weights(codes, starts, self.tables) / np.maximum(lengths, 1)[:, None]
         sharpness = interpolate(_log2(np.maximum(lengths, 1)), self.lengths, self.sharpness)
-        logits = np.zeros((len(lengths), len(NAMES)))
-        logits[:, 1:] = (means * self.scale + self.bias) * sharpness[:, None]
-        powers = exp_of_negative(logits - logits.max(axis=1, keepdims=True))
-        powers[lengths == 0] = np.nan
-        total = powers[:, 0].copy()
-        for column in range(1, len(NAMES)):
-            total += powers[:, column]
-        probabilities: NDArray[np.float64] = powers / total[:, None]
+        logits = np.zeros((len(NAMES), len(lengths)))
+        logits[1:] = ((means * self.scale + self.bias) * sharpness[:, None]).T
+        powers = exp_of_negative(logits - logits.max(axis=0))
+        powers[:, lengths == 0] = np.nan
+        total = powers[0].copy()
+        for row in powers[1:]:
+            total += row
+        probabilities: NDArray[np.float64] = (powers / total).T
         return probabilities
 
 

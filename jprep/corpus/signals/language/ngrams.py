@@ -37,11 +37,6 @@ _SHIFT = np.uint32(32 - HASH_BITS)
 _FIRST, _SECOND, _THIRD = (np.uint32(odd) for odd in (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D))
 
 
-def unigram_places(codes: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return the place of each character in the table of unigrams, shape [codes]."""
-    return np.minimum(codes, np.uint32(UNIGRAMS - 1)).astype(np.int64)
-
-
 def hashed_places(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the places of the bigrams and the trigrams that begin at each character but the last two.
 
@@ -50,7 +45,7 @@ def hashed_places(codes: NDArray[np.uint32]) -> tuple[NDArray[np.uint32], NDArra
     second = codes * _SECOND
     pairs = codes[:-1] * _FIRST
     pairs += second[1:]
-    pairs[codes[:-1] == codes[1:]] = 0
+    pairs *= codes[:-1] != codes[1:]
     triples = pairs[:-1] * _THIRD
     triples += second[2:]
     return pairs[:-1] >> _SHIFT, triples >> _SHIFT
@@ -98,13 +93,13 @@ def _add_chunk(
     pairs, triples = hashed_places(codes)
     values = tables[1].take(pairs)
     longest = tables[2].take(triples)
-    values += tables[0].take(unigram_places(codes[:-2]))
-    line_feeds = starts[1:] - 1 - begin
-    longest[_inside(line_feeds - 1, size)] = 0
-    values += longest
-    values[_inside(line_feeds, size)] = 0
+    values += tables[0].take(codes[:-2], mode="clip")
     doc = int(np.searchsorted(starts, begin, side="right")) - 1
-    inner = starts[doc + 1 : int(np.searchsorted(starts, begin + size))] - begin
+    ends = starts[doc + 1 : int(np.searchsorted(starts, begin + size, side="right")) + 1] - begin
+    longest[_inside(ends - 2, size)] = 0
+    values += longest
+    values[_inside(ends - 1, size)] = 0
+    inner = ends[ends < size]
     edges = np.sort(np.concatenate([np.arange(0, size, _RUN), inner]))
     edges = edges[np.append(True, edges[1:] != edges[:-1])]
     runs = np.add.reduceat(values, edges)

@@ -26,7 +26,6 @@ from jprep.corpus.signals.language.ngrams import (
     UNIGRAMS,
     ZERO,
     hashed_places,
-    unigram_places,
 )
 from jprep.corpus.signals.language.samples import MISREADINGS, junk, misread
 
@@ -139,7 +138,7 @@ def features(texts: Sequence[str]) -> Features:
         codes = np.frombuffer((text + "\n\0\0").encode("utf-32-le", "surrogatepass"), "<u4")
         length = len(codes) - 3
         pairs, triples = hashed_places(codes)
-        single = unigram_places(codes[:length])
+        single = np.minimum(codes[:length], UNIGRAMS - 1).astype(np.int64)
         double = pairs[:length].astype(np.int64) + UNIGRAMS
         triple = triples[: max(length - 1, 0)].astype(np.int64) + UNIGRAMS + (1 << HASH_BITS)
         found = np.concatenate([single, double, triple, _PLACES + block(single)])

@@ -67,7 +67,7 @@ def _fences(batch: TextBatch) -> NDArray[np.bool_]:
     heads = padded[first[:, None] + np.arange(_FENCE)]
     found = (heads == _BACKQUOTE).all(1) | (heads == _TILDE).all(1)
     for line in np.flatnonzero(found).tolist():
-        found[line] = not _is_decorated(batch.lines[line])
+        found[line] = not _is_decorated(batch.line(line))
     docs, order = batch.line_docs, np.cumsum(found)
     order -= (order - found)[batch.first_lines][docs]
     total = batch.counts(docs, found)[docs]

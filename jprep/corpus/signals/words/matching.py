@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _BITS = 16
 _CHUNK = 1 << 15
-_FIRST, _SECOND = np.uint32(0x9E3779B1), np.uint32(0x85EBCA77)
-_LINE_FEED, _CASE = 10, 32
+_FIRST, _SECOND, _THIRD = (np.uint32(odd) for odd in (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D))
+_LINE_FEED, _CASE, _LETTERS = 10, 32, 26
 _NOT_A_WORD = -1
 
 
@@ -62,11 +62,13 @@ class WordMatcher:
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._pairs = np.zeros(1 << _BITS, bool)
+        self._pairs, self._whole, self._triples = np.zeros((3, 1 << _BITS), bool)
         edges, ends = dict[tuple[int, int], int](), dict[int, int]()
         for number, word in enumerate(words):
             codes = lowered(np.frombuffer(word.encode("utf-32-le", "surrogatepass"), "<u4"))
             self._pairs[_hashes(codes[:2])] = True
+            self._whole[_hashes(codes[:2])] |= len(codes) == 2
+            self._triples[_hashes_of_three(codes[:1], codes[1:2], codes[2:3])] = True
             state = 0
             for code in codes.tolist():
                 state = edges.setdefault((state, code), len(edges) + 1)
@@ -80,13 +82,17 @@ class WordMatcher:
     def find(self, codes: NDArray[np.uint32]) -> Matches:
         """Return all words in code points that end with a line feed, in no particular order."""
         codes = lowered(codes)
-        starts = [chunk + self._places(codes[chunk : chunk + _CHUNK + 1]) for chunk in range(0, len(codes), _CHUNK)]
+        starts = [chunk + self._places(codes[chunk : chunk + _CHUNK + 2]) for chunk in range(0, len(codes), _CHUNK)]
         found = self._follow(codes, np.concatenate([*starts, np.zeros(0, np.int64)]))
         return found.take(np.flatnonzero(_stands_alone(codes, found)))
 
     def _places(self, codes: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return where a word can begin, by its first two characters."""
-        return np.flatnonzero(self._pairs.take(_hashes(codes)))
+        """Return at which of the first `_CHUNK` characters a word can begin, by its first two or three characters."""
+        pairs = _hashes(codes[: _CHUNK + 1])
+        places = np.flatnonzero(self._pairs.take(pairs))
+        third = codes.take(places + 2, mode="clip")
+        longer = self._triples.take(_hashes_of_three(codes[places], codes[places + 1], third))
+        return places[longer | self._whole.take(pairs[places])]
 
     def _follow(self, codes: NDArray[np.uint32], starts: NDArray[np.int64]) -> Matches:
         """Return the words that begin at some places, by following the edges of the trie from all of them at once."""
@@ -104,12 +110,20 @@ class WordMatcher:
 
 def lowered(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return code points with ASCII letters in lower case."""
-    return codes + np.uint32(_CASE) * ((codes >= ord("A")) & (codes <= ord("Z")))
+    upper = codes - np.uint32(ord("A")) < _LETTERS  # smaller ones wrap around
+    return codes + np.uint32(_CASE) * upper
 
 
 def _hashes(codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return the place of each two neighbours in the table of pairs."""
     places: NDArray[np.uint32] = (codes[:-1] * _FIRST + codes[1:] * _SECOND) >> np.uint32(32 - _BITS)
+    return places
+
+
+def _hashes_of_three(*codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the place of some three characters, each given with the others of its rank, in the table of triples."""
+    first, second, third = codes
+    places: NDArray[np.uint32] = (first * _FIRST + second * _SECOND + third * _THIRD) >> np.uint32(32 - _BITS)
     return places
 
 

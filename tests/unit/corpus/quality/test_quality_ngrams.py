@@ -32,8 +32,8 @@ def batch(*texts: str) -> TextBatch:
 def found(made: TextBatch) -> Counter[int]:
     counted = Counter[int]()
     for block in hash_ngrams(made.codes, made.starts[1:], CONFIG):
-        for buckets, inside in zip(block.buckets, block.inside, strict=True):
-            counted.update(buckets[slice(None) if inside is None else inside].tolist())
+        for buckets, crossing in zip(block.buckets, block.crossing, strict=True):
+            counted.update(np.delete(buckets, crossing).tolist())
     return counted
 
 
