@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from jprep.corpus.document import KEEP, SENTENCE, UNMARK, Document, Reject, Tally, sentences
@@ -234,29 +234,34 @@ def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> 
 
 
 def drop_sentences(doc: Document, sentences: Sequence[int], name: str, tally: Tally) -> None:
-    """Remove sentences from the `text` and `words` of a document, and count them in `tally` under `name`.
+    """Remove sentences, see `remove_sentences`, and count them in `tally` under `name`."""
+    dropped = set(sentences)
+    tally[f"{name}.characters_dropped"] += remove_sentences(doc, dropped)
+    tally[f"{name}.sentences_dropped"] += len(dropped)
+
+
+def remove_sentences(doc: Document, dropped: Container[int]) -> int:
+    """Remove sentences from the `text` and `words` of a document; return the number of characters removed.
 
     A paragraph without another sentence goes too. The document loses its signals, which were those of the whole text.
 
     Args:
-        doc: a document with marked sentences.
-        sentences: numbers of the sentences, counted over all paragraphs.
-        name: prefix of the counts.
-        tally: where to count.
+        doc: a document with marked sentences and without marks of words.
+        dropped: numbers of the sentences, counted over all paragraphs.
     """
-    dropped, number, paragraphs = set(sentences), 0, list[str]()
+    number, removed, paragraphs = 0, 0, list[str]()
     for paragraph in doc.words.split("\n"):
         parts = paragraph.split(SENTENCE)
         kept = [part for place, part in enumerate(parts, number) if place not in dropped]
         left = SENTENCE.join(kept).rstrip() if len(kept) < len(parts) else paragraph
-        tally[f"{name}.characters_dropped"] += sum(map(len, parts)) - len(left.translate(UNMARK))
+        removed += sum(map(len, parts)) - len(left.translate(UNMARK))
         number += len(parts)
-        if kept:
+        if left:
             paragraphs.append(left)
     doc.words = "\n".join(paragraphs)
     doc.text = doc.words.translate(UNMARK)
     doc.signals = {}
-    tally[f"{name}.sentences_dropped"] += len(dropped)
+    return removed
 
 
 def segment_documents(docs: Sequence[Document], segmenter: Segmenter) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
-from jprep.corpus.document import SENTENCE, UNMARK, Document, Tally
+from jprep.corpus.document import SENTENCE, Document, Tally
+from jprep.corpus.processing import remove_sentences
 
 
 def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]], tally: Tally) -> None:
@@ -19,24 +20,25 @@ def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]],
         tally: where to count.
     """
     merged = {name: merged_spans(own) for name, own in spans.items()}
-    kept_paragraphs, start = list[str](), 0
-    for paragraph in doc.words.split("\n"):
-        kept = list[str]()
+    dropped = set[int]()
+    for number, (start, end) in enumerate(_places(doc.words)):
+        names = [name for name, own in merged.items() if _overlaps(own, start, end)]
+        for name in names:
+            tally[f"{name}.sentences_cut"] += 1
+            tally[f"{name}.characters_cut"] += end - start
+        if names:
+            dropped.add(number)
+    remove_sentences(doc, dropped)
+
+
+def _places(words: str) -> Iterator[tuple[int, int]]:
+    """Yield where each sentence begins and ends in the text without marks."""
+    start = 0
+    for paragraph in words.split("\n"):
         for sentence in paragraph.split(SENTENCE):
-            end = start + len(sentence)
-            names = [name for name, own in merged.items() if _overlaps(own, start, end)]
-            for name in names:
-                tally[f"{name}.sentences_cut"] += 1
-                tally[f"{name}.characters_cut"] += len(sentence)
-            if not names:
-                kept.append(sentence)
-            start = end
+            yield start, start + len(sentence)
+            start += len(sentence)
         start += 1
-        if any(kept):
-            kept_paragraphs.append(SENTENCE.join(kept))
-    doc.signals = {}  # they were measured on the whole text
-    doc.words = "\n".join(kept_paragraphs)
-    doc.text = doc.words.translate(UNMARK)
 
 
 def _overlaps(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
