@@ -197,7 +197,9 @@ class _Build:
         self._verify(drops)
         near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]
-        signals = (self._recipe.corpus.signals, self._made_from["documents"].get("signals", []))
+        corpus, documents = self._recipe.corpus, self._made_from["documents"]
+        described = [*documents.get("signals", []), *documents.get("line_signals", [])]
+        signals = (corpus.signals, corpus.line_signals, described)
         return self._stage(
             SegmentStage(
                 read,

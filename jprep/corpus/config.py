@@ -156,6 +156,7 @@ class CorpusConfig(ConfigSection, frozen=True):
         splitter: finds sentence boundaries.
         filters: filters, applied in order; the first one that rejects a document is counted.
         signals: signals to keep as columns of the corpus.
+        line_signals: signals to keep as columns with a value for each line.
         decontaminate: test sets whose items are removed from what the filters leave.
         dedup: deduplication.
         segmenter: finds word boundaries.
@@ -166,6 +167,7 @@ class CorpusConfig(ConfigSection, frozen=True):
     splitter: StepRef = "rules"
     filters: list[StepRef] = []
     signals: list[StepRef] = []
+    line_signals: list[StepRef] = []
     decontaminate: list[DecontaminateConfig] = []
     dedup: DedupConfig = DedupConfig()
     segmenter: StepRef = "jumandic"

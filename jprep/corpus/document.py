@@ -29,6 +29,7 @@ class Document(msgspec.Struct):
         words: `text` plus U+001F between words and U+001E between the sentences of a paragraph; "" before splitting.
         meta: further fields from the reader, e.g. a page's revision and timestamp.
         signals: the signals that the recipe keeps, by column; NaN where one does not apply.
+        line_signals: the signals of lines that the recipe keeps, by column: a value for each line of the text.
     """
 
     id: str
@@ -39,6 +40,11 @@ class Document(msgspec.Struct):
     words: str = ""
     meta: dict[str, str] = {}
     signals: dict[str, float] = {}
+    line_signals: dict[str, list[float]] = {}
+
+    def forget_signals(self) -> None:
+        """Forget what was measured: the text has changed."""
+        self.signals, self.line_signals = {}, {}
 
 
 class Reject(msgspec.Struct):

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 from jprep.corpus.document import KEEP, SENTENCE, UNMARK, Document, Reject, Tally, sentences
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.per_line import of_documents, of_lines
 from jprep.corpus.step import Filter, Normalizer, Segmenter, Signal, Splitter, Step, describe_step
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError, InputError, JprepError
@@ -109,7 +110,7 @@ def filter_batch(
     Args:
         batch: the documents.
         filters: applied in order.
-        signals: set in `Document.signals`.
+        signals: set in `Document.signals` and `Document.line_signals`.
         tally: counts dropped lines and characters, and changed documents.
         splitter: marks the sentences of texts that a filter changes; None refuses to change texts.
 
@@ -181,18 +182,31 @@ def measure_changed(items: Iterable[Document | Reject], signals: Sequence[Signal
         yield from items
         return
     for batch in document_batches(items):
-        keep_signals(TextBatch([item for item in batch if isinstance(item, Document) and not item.signals]), signals)
+        keep_signals(
+            TextBatch(
+                [item for item in batch if isinstance(item, Document) and not (item.signals or item.line_signals)]
+            ),
+            signals,
+        )
         yield from batch
 
 
 def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
-    """Set `Document.signals`, rounded to 32 bits as a corpus stores them."""
-    if not signals or not len(batch):
+    """Set `Document.signals` and `Document.line_signals`, rounded to 32 bits as a corpus stores them."""
+    if not len(batch):
         return
+    if documents := _measured(batch, of_documents(signals)):
+        for doc, row in zip(batch.docs, zip(*documents.values(), strict=True), strict=True):
+            doc.signals = dict(zip(documents, row, strict=True))
+    if lines := _measured(batch.per_line, of_lines(signals)) if of_lines(signals) else {}:
+        firsts = batch.first_lines.tolist()
+        for doc, start, end in zip(batch.docs, firsts, [*firsts[1:], len(batch.per_line)], strict=True):
+            doc.line_signals = {column: values[start:end] for column, values in lines.items()}
+
+
+def _measured(batch: TextBatch, signals: Sequence[Signal]) -> dict[str, list[float]]:
     columns = {name: values for signal in signals for name, values in batch.measured(signal).items()}
-    rows = zip(*(values.astype("float32").tolist() for values in columns.values()), strict=True)
-    for doc, row in zip(batch.docs, rows, strict=True):
-        doc.signals = dict(zip(columns, row, strict=True))
+    return {name: values.astype("float32").tolist() for name, values in columns.items()}
 
 
 def nonblank_lines(lines: Sequence[str]) -> list[str]:
@@ -229,7 +243,7 @@ def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> 
         if field == "text":
             tally[f"{name}.characters_dropped"] += len(doc.text) - sum(map(len, kept)) - doc.text.count("\n")
         setattr(doc, field, "\n".join(kept))
-    doc.signals = {}
+    doc.forget_signals()
     tally[f"{name}.lines_dropped"] += len(dropped)
 
 
@@ -260,7 +274,7 @@ def remove_sentences(doc: Document, dropped: Container[int]) -> int:
             paragraphs.append(left)
     doc.words = "\n".join(paragraphs)
     doc.text = doc.words.translate(UNMARK)
-    doc.signals = {}
+    doc.forget_signals()
     return removed
 
 

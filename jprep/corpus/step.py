@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -39,6 +39,9 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 """Types of options: a fraction from 0 to 1, a non-negative count, a positive size."""
 
+
+Unit = Literal["document", "line"]
+"""What is measured."""
 
 Threshold = tuple[float | None, float | None]
 """The smallest and the largest value of a measure that a filter keeps; None is no limit."""
@@ -188,7 +191,12 @@ class Signal(Step):
     """Measures documents: one number each for every column.
 
     A measure depends on one document only, not on the others of its batch.
+
+    Attributes:
+        per: what is measured; see `jprep.corpus.signals.per_line` for lines.
     """
+
+    per: ClassVar[Unit] = "document"
 
     @property
     @abstractmethod

@@ -33,6 +33,7 @@ DOCUMENTS_SUFFIX, REJECTS_SUFFIX = ".parquet", ".rejects"
 _ROW_GROUP = 1_000_000  # characters: about 3 MB of UTF-8 in each of `text` and `words`
 _REJECT_SIZE = 100  # approximate characters in a row of rejects
 _READ_ROWS = 256
+_NESTED = ("meta", "signals", "line_signals")  # columns of other types than text
 
 REBUILD = "`jprep corpus verify` lists the damaged files; `jprep corpus build … --restart` builds the corpus again"
 """Fix to show for a damaged file of a finished corpus."""
@@ -89,13 +90,26 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def described_signals(self) -> list[dict[str, Any]]:
         """The signals that the files have: name, version, config, provenance and columns of each."""
+        return self._described("signals")
+
+    @property
+    def described_line_signals(self) -> list[dict[str, Any]]:
+        """The signals of lines that the files have, described like the signals."""
+        return self._described("line_signals")
+
+    def _described(self, key: str) -> list[dict[str, Any]]:
         last: dict[str, Any] = self.made_from["filtered"][-1] if "filtered" in self.made_from else {}
-        return list((last or self.made_from["documents"]).get("signals", []))
+        return list((last or self.made_from["documents"]).get(key, []))
 
     @property
     def signals(self) -> list[str]:
         """The columns of signals, in the order of the files."""
         return [column for signal in self.described_signals for column in signal["columns"]]
+
+    @property
+    def line_signals(self) -> list[str]:
+        """The columns of signals of lines, in the order of the files."""
+        return [column for signal in self.described_line_signals for column in signal["columns"]]
 
 
 def segmenter_of(made_from: dict[str, Any]) -> dict[str, Any] | None:
@@ -156,7 +170,8 @@ class RowWriter:
 
         if not self._rows:
             return
-        schema = row_schema(self._kind, _signals(self._rows[0]))
+        first = self._rows[0]
+        schema = row_schema(self._kind, *_signals(first)) if isinstance(first, Document) else row_schema(self._kind)
         if self._parquet is None:
             path = self._stack.enter_context(atomic_path(self._path))
             self._parquet = _open_parquet(path, schema.with_metadata(self._metadata))
@@ -173,8 +188,8 @@ def _cell(row: Document | Reject, name: str) -> Any:
     return [{"key": key, "value": text} for key, text in value.items()] if name == "meta" else value
 
 
-def _signals(row: Document | Reject) -> tuple[str, ...]:
-    return tuple(row.signals) if isinstance(row, Document) else ()
+def _signals(row: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(row.signals), tuple(row.line_signals)
 
 
 @contextlib.contextmanager
@@ -218,7 +233,7 @@ def read_rows(
 
     path = verify_file(folder / file.path, file.sha256, fix)
     fields: tuple[str, ...] = kind.__struct_fields__
-    absent = {name: "" for name in fields if name not in ("meta", "signals", *(fields if columns is None else columns))}
+    absent = {name: "" for name in fields if name not in (*_NESTED, *(fields if columns is None else columns))}
     try:
         with pq.ParquetFile(path) as parquet:
             present = parquet.schema_arrow.names
@@ -263,20 +278,26 @@ def _open_parquet(path: Path, schema: Any) -> Any:
     )
 
 
-def row_schema(kind: type[Document] | type[Reject], signals: Sequence[str] = ()) -> Any:
+def row_schema(
+    kind: type[Document] | type[Reject], signals: Sequence[str] = (), line_signals: Sequence[str] = ()
+) -> Any:
     """Return the Arrow schema of documents or rejects, without metadata.
 
     Args:
         kind: type of the rows.
         signals: columns of the signals; without any, there is no column `signals`.
+        line_signals: columns of the signals of lines; without any, there is no column `line_signals`.
     """
     import pyarrow as pa
 
-    texts = [name for name in kind.__struct_fields__ if name not in ("meta", "signals")]
+    texts = [name for name in kind.__struct_fields__ if name not in _NESTED]
     fields = [pa.field(name, pa.string()) for name in texts]
     if kind is Document:
         pair = pa.struct([("key", pa.string()), ("value", pa.string())])  # Hugging Face datasets has no maps
         fields.append(pa.field("meta", pa.list_(pair)))
     if signals:
         fields.append(pa.field("signals", pa.struct([(name, pa.float32()) for name in signals])))
+    if line_signals:
+        values = pa.list_(pa.float32())
+        fields.append(pa.field("line_signals", pa.struct([(name, values) for name in line_signals])))
     return pa.schema(fields)

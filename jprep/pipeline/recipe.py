@@ -207,7 +207,7 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
         yield from (("normalizer", ref) for ref in source.normalizers or [])
     yield from (("normalizer", ref) for ref in [*corpus.normalizers, *(tokenizer.normalizers or [])])
     yield from (("filter", ref) for ref in corpus.filters)
-    yield from (("signal", ref) for ref in corpus.signals)
+    yield from (("signal", ref) for ref in [*corpus.signals, *corpus.line_signals])
     yield from (("splitter", corpus.splitter), ("segmenter", corpus.segmenter))
 
 

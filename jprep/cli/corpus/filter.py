@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     metavar="SIGNAL",
     help='Also keep this signal: a name, or a table as in recipes, \'{ use = "quality", model = "DIR" }\'.',
 )
+@click.option(
+    "--line-signal",
+    "line_signals",
+    multiple=True,
+    metavar="SIGNAL",
+    help="Also keep this signal of every line, a name or a table.",
+)
 @click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
 @WORKERS
 @EXECUTOR
@@ -45,6 +52,7 @@ def filter_(
     recipe: Path | None,
     conditions: tuple[str, ...],
     signals: tuple[str, ...],
+    line_signals: tuple[str, ...],
     output: Path,
     workers: int | None,
     executor: str,
@@ -65,7 +73,7 @@ def filter_(
     from jprep.corpus.refilter.run import refilter
     from jprep.engine.worker import tune_memory
 
-    request = _request(presets, recipe, conditions, signals)
+    request = _request(presets, recipe, conditions, signals, line_signals)
     tune_memory()
     with open_executor(workers, executor) as (running, progress):
         manifest = refilter(folder, request, output, running, progress, restart=restart)
@@ -73,15 +81,20 @@ def filter_(
 
 
 def _request(
-    presets: tuple[str, ...], recipe: Path | None, conditions: tuple[str, ...], signals: tuple[str, ...]
+    presets: tuple[str, ...],
+    recipe: Path | None,
+    conditions: tuple[str, ...],
+    signals: tuple[str, ...],
+    line_signals: tuple[str, ...],
 ) -> FilterRequest:
     from jprep.config import parse_value
     from jprep.corpus.refilter.request import FilterRequest, parse_condition
     from jprep.pipeline.recipe import load_recipe
 
-    if (recipe is None) == (not presets and not conditions and not signals):
+    if (recipe is None) == (not any((presets, conditions, signals, line_signals))):
         raise click.UsageError("give --preset NAME, --filter CONDITION or --signal NAME (or several), or --recipe FILE")
     if recipe:
         return FilterRequest.of_recipe(load_recipe(recipe, ()).corpus)
     refs: list[Any] = [{"preset": name} for name in presets]
-    return FilterRequest([*refs, *map(parse_condition, conditions)], {}, list(map(parse_value, signals)))
+    kept, of_lines = list(map(parse_value, signals)), list(map(parse_value, line_signals))
+    return FilterRequest([*refs, *map(parse_condition, conditions)], {}, kept, of_lines)

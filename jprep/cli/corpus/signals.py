@@ -12,7 +12,8 @@ from jprep.cli.common.output import echo, echo_json
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
-    from jprep.corpus.refilter.survey import Distribution, Drops, Unit
+    from jprep.corpus.refilter.survey import Distribution, Drops
+    from jprep.corpus.step import Unit
 
 _BAR = 40
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from jprep.corpus.document import KEEP, Document, Verdict
 from jprep.corpus.filters.thresholds import ThresholdFilter
 from jprep.corpus.signals.batch import TextBatch
-from jprep.corpus.step import Threshold
+from jprep.corpus.signals.per_line import of_documents, of_lines
+from jprep.corpus.step import Signal, Threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,9 +31,13 @@ class LineThresholdFilter(ThresholdFilter):
     class Config(ThresholdFilter.Config, frozen=True):
         """Options of the filter `line_threshold`: those of `threshold`."""
 
+    def use_signals(self, signals: Sequence[Signal]) -> None:
+        """Receive the signals of the corpus: those that it keeps of lines come first."""
+        super().use_signals([*of_lines(signals), *of_documents(signals)])
+
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return which lines of each document to drop."""
-        lines = batch.per_line()
+        lines = batch.per_line
         outside, reason = self._outside(lines, self.rules[0])
         outside &= np.array([not text.isspace() for text in lines.texts], bool) & (lines.lengths > 0)
         self._take_counts()

@@ -12,6 +12,7 @@ from jprep.corpus.filters.limits import SignalLimits
 from jprep.corpus.filters.verdicts import verdicts
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.lookup import find_signal
+from jprep.corpus.signals.per_line import of_documents
 from jprep.corpus.step import Filter, Signal, Threshold
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class RulesFilter(Filter):
 
     def use_signals(self, signals: Sequence[Signal]) -> None:
         """Receive the signals of the corpus: a column that none of the filter's own has is looked for in these."""
-        self._given, self._found = signals, None
+        self._given, self._found = of_documents(signals), None
 
     def signals(self) -> list[Signal]:
         """Return the signals that the rules compare, each once.

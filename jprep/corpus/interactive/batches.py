@@ -41,7 +41,7 @@ class Selection(msgspec.Struct, frozen=True):
     @property
     def schema(self) -> pa.Schema:
         """The schema of the result, with the metadata that the files have."""
-        schema = row_schema(Reject) if self.rejects else row_schema(Document, self.manifest.signals)
+        schema = row_schema(Reject) if self.rejects else _document_schema(self.manifest)
         licences = {source["name"]: source.get("licence", "") for source in self.manifest.sources}
         metadata = schema_metadata(self.manifest.name, self.manifest.fingerprint, licences)
         return pa.schema([schema.field(name) for name in self.columns], metadata)
@@ -53,6 +53,10 @@ class Selection(msgspec.Struct, frozen=True):
             DamagedError: a file is missing or damaged.
         """
         return [verify_file(self.folder / part.path, part.sha256, REBUILD) for part in self.parts]
+
+
+def _document_schema(manifest: Manifest) -> pa.Schema:
+    return row_schema(Document, manifest.signals, manifest.line_signals)
 
 
 def select(folder: Path, manifest: Manifest, columns: Sequence[str] | None, *, rejects: bool) -> Selection:
@@ -67,7 +71,7 @@ def select(folder: Path, manifest: Manifest, columns: Sequence[str] | None, *, r
     Raises:
         ConfigError: there is no such column.
     """
-    known = tuple((row_schema(Reject) if rejects else row_schema(Document, manifest.signals)).names)
+    known = tuple((row_schema(Reject) if rejects else _document_schema(manifest)).names)
     names = known if columns is None else tuple(columns)
     if isinstance(columns, str) or not names or len(set(names)) < len(names):
         fix = 'e.g. columns=["title", "text"]'

@@ -14,6 +14,7 @@ from jprep.corpus.originals.rebuilt_steps import rebuild
 from jprep.corpus.originals.records import Reason, Unavailable
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.columns import check_columns, describe_signals
+from jprep.corpus.signals.per_line import LineValues, make_signals, of_documents, of_lines
 from jprep.corpus.step import Filter, Signal, Step, describe_step
 from jprep.corpus.store import Manifest
 from jprep.errors import ConfigError
@@ -29,17 +30,19 @@ class FilterRequest(msgspec.Struct, frozen=True):
         filters: filters of all sources without filters of their own.
         source_filters: filters of single sources, by name.
         signals: signals to keep besides those that the corpus has.
+        line_signals: signals of lines to keep besides those that the corpus has.
     """
 
     filters: list[StepRef] = []
     source_filters: dict[str, list[StepRef]] = {}
     signals: list[StepRef] = []
+    line_signals: list[StepRef] = []
 
     @classmethod
     def of_recipe(cls, corpus: CorpusConfig) -> FilterRequest:
         """Return the filters and signals of a recipe's section `[corpus]`."""
         own = {source.name: source.filters for source in corpus.sources if source.filters is not None}
-        return cls(corpus.filters, own, corpus.signals)
+        return cls(corpus.filters, own, corpus.signals, corpus.line_signals)
 
 
 def parse_condition(text: str) -> dict[str, Any]:
@@ -111,6 +114,16 @@ class KeptSignal(Signal):
         columns = {name: np.array([doc.signals[name] for doc in batch.docs], np.float64) for name in self._columns}
         batch.provide(self, columns)
 
+    def provide_lines(self, batch: TextBatch) -> None:
+        """Give the lines of a batch the columns of its documents' lines."""
+        import numpy as np
+
+        columns = {
+            name: np.array([value for doc in batch.docs for value in doc.line_signals[name]], np.float64)
+            for name in self._columns
+        }
+        batch.per_line.provide(self, columns)
+
     @cached_property
     def _rebuilt(self) -> Any:
         return rebuild("signal", self._described)
@@ -125,14 +138,13 @@ class RefilterSteps:
     """
 
     def __init__(self, request: FilterRequest, manifest: Manifest) -> None:
-        described = manifest.described_signals
-        self.kept = [KeptSignal(each) for each in described]
-        kept = {signal.key: signal for signal in self.kept}
-        self._made: list[Signal] = [make_step("signal", ref) for ref in request.signals]
-        for signal in self._made:
-            if signal.key in kept:
-                kept[signal.key].measure_by(signal)
-        self.signals: Sequence[Signal] = (*self.kept, *(signal for signal in self._made if signal.key not in kept))
+        self._kept = [KeptSignal(each) for each in manifest.described_signals]
+        self._kept_lines = [KeptSignal(each) for each in manifest.described_line_signals]
+        self._made = make_signals(request.signals, request.line_signals)
+        self.signals: Sequence[Signal] = (
+            *_with_kept(self._kept, of_documents(self._made)),
+            *map(LineValues, _with_kept(self._kept_lines, of_lines(self._made))),
+        )
         check_columns(self.signals)
         self._filters = {
             source["name"]: self._make(request.source_filters.get(source["name"], request.filters))
@@ -144,6 +156,13 @@ class RefilterSteps:
         for step in filters:
             step.use_signals(self.signals)
         return filters
+
+    def provide(self, batch: TextBatch) -> None:
+        """Give a batch what the corpus keeps of its documents and lines."""
+        for signal in self._kept:
+            signal.provide(batch)
+        for signal in self._kept_lines:
+            signal.provide_lines(batch)
 
     def filters(self, source: str) -> list[Filter]:
         """Return the filters of a source."""
@@ -168,3 +187,12 @@ class RefilterSteps:
     def all(self) -> list[Step]:
         """Return all steps."""
         return [*(step for steps in self._filters.values() for step in steps), *self._made]
+
+
+def _with_kept(kept: Sequence[KeptSignal], made: Sequence[Signal]) -> list[Signal]:
+    """Return the kept signals and those of the request that are not kept; a kept one can be measured like its equal."""
+    by_key = {signal.key: signal for signal in kept}
+    for signal in made:
+        if signal.key in by_key:
+            by_key[signal.key].measure_by(signal)
+    return [*kept, *(signal for signal in made if signal.key not in by_key)]

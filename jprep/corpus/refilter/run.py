@@ -54,7 +54,7 @@ def refilter(
     manifest = read_manifest(source)
     if source.resolve() == folder.resolve():
         raise ConfigError("a corpus cannot be filtered into its own directory", where=str(folder), fix=_OTHER)
-    if not (request.filters or any(request.source_filters.values()) or request.signals):
+    if not (request.filters or any(request.source_filters.values()) or request.signals or request.line_signals):
         raise ConfigError("nothing to filter by", where=str(source), fix="give filters, or signals to keep")
     out, before = output_directory(folder), manifest.made_from.get("filtered", [])
     with out.claim():

@@ -92,8 +92,7 @@ class RefilterStage(Stage):
         with open_task_output(root, "", f"{self._label}/{task}", segmenter, self.metadata) as task_output:
             for items in document_batches(read_rows(self._folder, part, Document)):
                 batch = TextBatch([item for item in items if isinstance(item, Document)])
-                for kept in self.steps.kept:
-                    kept.provide(batch)
+                self.steps.provide(batch)
                 for item in filter_batch(batch, filters, self.steps.signals, task_output.counts):
                     task_output.add(item)
         for kind, step in [*(("filter", each) for each in filters), *(("signal", each) for each in self.steps.signals)]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -19,7 +19,8 @@ from jprep.corpus.processing import document_batches
 from jprep.corpus.refilter.request import FilterRequest, RefilterSteps
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.lookup import find_signal
-from jprep.corpus.step import Filter
+from jprep.corpus.signals.per_line import of_documents, of_lines
+from jprep.corpus.step import Filter, Signal, Unit
 from jprep.corpus.store import Manifest, read_rows
 from jprep.plugins import plugins
 
@@ -32,9 +33,6 @@ _QUANTILES = (0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1)
 _BINS = 20
 _EXAMPLES = 3
 _EXCERPT = 80
-
-Unit = Literal["document", "line"]
-"""What is measured."""
 
 
 class Distribution(msgspec.Struct, frozen=True):
@@ -112,18 +110,30 @@ def survey(
         ConfigError: a step cannot be made.
         DamagedError: a shard is missing or damaged.
     """
-    missing = [name for name in names if not _is_kept(name, manifest)]
-    signals = list(dict.fromkeys(map(_signal_to_measure, missing)))
-    with closing(RefilterSteps(FilterRequest(filters, {}, [*signals]), manifest)) as steps:
-        found = _survey(folder, manifest, steps, per)
-        chosen = {column for signal in steps.signals for column in signal.columns if {column, signal.name} & {*names}}
+    kept = manifest.described_signals if per == "document" else manifest.described_line_signals
+    missing = [name for name in names if not _is_kept(name, kept)]
+    made: list[StepRef] = [*dict.fromkeys(map(_signal_to_measure, missing))]
+    request = FilterRequest(filters, {}, made) if per == "document" else FilterRequest(filters, {}, [], made)
+    with closing(RefilterSteps(request, manifest)) as steps:
+        signals = _measured_signals(steps, per)
+        found = _survey(folder, manifest, steps, signals, per)
+        chosen = {column for signal in signals for column in signal.columns if {column, signal.name} & {*names}}
     shown = [each for each in found.signals if not names or each.column in chosen]
     return msgspec.structs.replace(found, signals=shown)
 
 
-def _is_kept(name: str, manifest: Manifest) -> bool:
-    """Return whether a corpus keeps a signal or a column."""
-    return name in manifest.signals or any(signal["name"] == name for signal in manifest.described_signals)
+def _is_kept(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a signal or a column is among described signals."""
+    return any(name == signal["name"] or name in signal["columns"] for signal in described)
+
+
+def _measured_signals(steps: RefilterSteps, per: Unit) -> list[Signal]:
+    """Return what is measured: of lines, also the signals that a corpus keeps of documents only."""
+    if per == "document":
+        return of_documents(steps.signals)
+    lines = of_lines(steps.signals)
+    known = {column for signal in lines for column in signal.columns}
+    return [*lines, *(signal for signal in of_documents(steps.signals) if not known & {*signal.columns})]
 
 
 def _signal_to_measure(name: str) -> str:
@@ -133,18 +143,17 @@ def _signal_to_measure(name: str) -> str:
     return find_signal(name, (), "--signal").name
 
 
-def _survey(folder: Path, manifest: Manifest, steps: RefilterSteps, per: Unit) -> Survey:
+def _survey(folder: Path, manifest: Manifest, steps: RefilterSteps, signals: Sequence[Signal], per: Unit) -> Survey:
     total = sum(part.rows for part in manifest.parts)
     judges = steps.filters(manifest.sources[0]["name"]) if manifest.sources else []
-    values: dict[str, list[NDArray[np.float32]]] = {column: [] for signal in steps.signals for column in signal.columns}
+    values: dict[str, list[NDArray[np.float32]]] = {column: [] for signal in signals for column in signal.columns}
     found = [Drops(step.label, 0, {}, []) for step in judges]
     measured = 0
     for docs in _batches(folder, manifest, max(1, -(-total // SAMPLE))):
-        batch = docs if per == "document" else docs.per_line()
+        steps.provide(docs)
+        batch = docs if per == "document" else docs.per_line
         measured += len(batch)
-        for kept in steps.kept if per == "document" else ():
-            kept.provide(batch)
-        for signal in steps.signals:
+        for signal in signals:
             for column, each in batch.measured(signal).items():
                 values[column].append(each.astype(np.float32))
         found = [_judged(drops, step, batch) for drops, step in zip(found, judges, strict=True)]

@@ -124,8 +124,9 @@ class TextBatch:
         """Return a line."""
         return self.joined[self.line_starts[index] : self.line_starts[index + 1] - 1]
 
+    @cached_property
     def per_line(self) -> TextBatch:
-        """Return a batch whose documents are the lines of this one's, empty ones included, in order."""
+        """A batch whose documents are the lines of this one's, empty ones included, in order."""
         return TextBatch([line for doc in self.docs for line in _lines_of(doc)])
 
     @cached_property

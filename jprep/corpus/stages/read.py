@@ -30,6 +30,7 @@ from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
 from jprep.corpus.processing import DocumentProcessor, measure_changed, refuse_changed_files, take_tally
 from jprep.corpus.signals.columns import check_columns, describe_signals
+from jprep.corpus.signals.per_line import make_signals
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
 from jprep.corpus.store import FORMAT
@@ -94,7 +95,7 @@ class CorpusSteps:
         ]
         self.splitter: Splitter = make_step("splitter", config.splitter)
         self.readers: list[Reader] = [_make_reader(source) for source in config.sources]
-        self.signals: list[Signal] = [make_step("signal", ref) for ref in config.signals]
+        self.signals: list[Signal] = make_signals(config.signals, config.line_signals)
         check_columns(self.signals)
         self.filters: list[list[Filter]] = [
             [make_step("filter", ref) for ref in config.filters_of(source)] for source in config.sources

@@ -23,6 +23,7 @@ from jprep.corpus.processing import (
     take_tally,
 )
 from jprep.corpus.signals.columns import signal_hash
+from jprep.corpus.signals.per_line import make_signals
 from jprep.corpus.stages.task_output import open_task_output
 from jprep.corpus.step import Segmenter, Signal, describe_step
 from jprep.corpus.store import DOCUMENTS, TOTALS_PREFIX, read_rows
@@ -43,8 +44,8 @@ class SegmentStage(Stage):
         metadata: metadata of the Parquet schema.
         near: the clusters of near-duplicates, which the caller verifies, and whether all but one document of each are
             dropped; None if they were not looked for.
-        signals: the signals of the recipe, and how the fingerprint describes them; measured again of documents that
-            lose lines.
+        signals: the signals of the recipe, those of lines, and how the fingerprint describes them all; measured again
+            of documents that lose lines.
         sentences: whether sentences are dropped, in place of lines.
     """
 
@@ -58,7 +59,7 @@ class SegmentStage(Stage):
         made_from: dict[str, Any],
         metadata: dict[str, str],
         near: tuple[Output, bool] | None = None,
-        signals: tuple[Sequence[StepRef], Sequence[dict[str, Any]]] = ((), ()),
+        signals: tuple[Sequence[StepRef], Sequence[StepRef], Sequence[dict[str, Any]]] = ((), (), ()),
         *,
         sentences: bool = False,
     ) -> None:
@@ -74,8 +75,8 @@ class SegmentStage(Stage):
 
     @cached_property
     def _signals(self) -> list[Signal]:
-        refs, described = self._described
-        signals: list[Signal] = [make_step("signal", ref) for ref in refs]
+        refs, line_refs, described = self._described
+        signals = make_signals(refs, line_refs)
         refuse_changed_files(signals, [signal_hash(each) for each in described])
         return signals
 

@@ -9,6 +9,7 @@ from jprep.config import suggest_name
 from jprep.corpus.api import Corpus
 from jprep.corpus.config import CorpusConfig
 from jprep.corpus.signals.lookup import signal_to_keep
+from jprep.corpus.signals.per_line import of_documents
 from jprep.corpus.step import Signal
 from jprep.dataset.mix import WHERE
 from jprep.dataset.mix_parts import MixPart
@@ -47,7 +48,7 @@ def check_recipe_columns(parts: Sequence[MixPart], config: CorpusConfig, signals
         quoted = signal if signal.startswith("{") else f'"{signal}"'
         return f"add it to the recipe: [corpus] signals = [{quoted}]"
 
-    columns = [column for signal in signals for column in signal.columns]
+    columns = [column for signal in of_documents(signals) for column in signal.columns]
     _check_kept(parts, columns, config.dedup.near is not None, WHERE, fix)
 
 

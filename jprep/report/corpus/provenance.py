@@ -70,12 +70,17 @@ def steps(manifest: Manifest) -> list[StepEntry]:
     found += [("normalizer", step) for source in read["sources"] for step in source.get("normalizers", ())]
     found.append(("splitter", read["splitter"]))
     found += [("filter", step) for source in read["sources"] for step in source["filters"]]
-    found += [("signal", step) for step in read.get("signals", ())]
+    found += _signals(read)
     found.append(("segmenter", manifest.made_from.get("words", read)["segmenter"]))
     for filtered in manifest.made_from.get("filtered", ()):
         found += [("filter", step) for source in filtered["sources"] for step in source["filters"]]
-        found += [("signal", step) for step in filtered.get("signals", ())]
+        found += _signals(filtered)
     return list(dict.fromkeys(_step(kind, step) for kind, step in found))
+
+
+def _signals(made_from: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    kinds = {"signal": "signals", "signal of lines": "line_signals"}
+    return [(kind, step) for kind, key in kinds.items() for step in made_from.get(key, ())]
 
 
 def _step(kind: str, step: Mapping[str, Any]) -> StepEntry:

@@ -72,7 +72,7 @@ def test_a_document_of_which_blank_lines_remain_is_dropped() -> None:
 
 def test_sentences_of_a_line_are_those_of_the_document() -> None:
     doc = Document("a", "s", "", "", "一。二。\n三。", f"一。{SENTENCE}二。\n三。")
-    assert TextBatch([doc]).per_line().sentence_docs.tolist() == [0, 0, 1]
+    assert TextBatch([doc]).per_line.sentence_docs.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
