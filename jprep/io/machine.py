@@ -11,7 +11,8 @@ from pathlib import Path
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Memory limits of a container: control groups, version 2 and 1."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # numbers in malloc.h
+_KEPT = {-1: 32 << 20, -3: 8 << 20}
+"""Options of malloc.h: M_TRIM_THRESHOLD, bytes that are kept, and M_MMAP_THRESHOLD, where blocks of their own begin."""
 
 
 def cpu_count() -> int:
@@ -43,14 +44,14 @@ def peak_memory() -> int:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep up to 64 MiB of freed memory: giving the pages of large arrays back and taking them again is slow.
+    """Let glibc keep some freed memory: giving the pages of a batch's arrays back and taking them again is slow.
 
     Does nothing with another C library.
     """
     with contextlib.suppress(AttributeError, OSError):
         set_option = ctypes.CDLL(None).mallopt
-        for option in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
-            set_option(option, 64 << 20)
+        for option, size in _KEPT.items():
+            set_option(option, size)
 
 
 def process_namespace() -> str:
