@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from jprep.cli.cluster.status import status
+from jprep.cli.cluster.work import work
 from jprep.cli.common import output
 from jprep.cli.common.log_file import log_failure, log_message
 from jprep.cli.common.shell_command import current_command, make_runnable
@@ -31,17 +33,20 @@ from jprep.cli.model.service import service
 from jprep.cli.model.train import train
 from jprep.cli.pipeline.compare import compare
 from jprep.cli.pipeline.init import init
+from jprep.cli.pipeline.plan import plan
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
 from jprep.cli.pipeline.run import run
 from jprep.cli.quality import quality
 from jprep.cli.report import report
+from jprep.cli.segmenter import segmenter
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
 from jprep.cli.view import view
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.io.escaping import one_line
 from jprep.io.os_errors import translate_os_error
+from jprep.train.launcher.time_limit import TimeLimit, catch_time_limit, end_early
 
 
 class _Group(click.Group):
@@ -69,11 +74,13 @@ def cli() -> None:
 
 _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
-_DATA, _MODELS = (corpus, quality, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
+_DATA = (corpus, quality, segmenter, tokenizer, dataset, text)
+
+_MODELS = (train, service, export, infer, convert, push, backends)
 
 _PAGES, _MACHINE = (report, view, compare), (list_plugins, quickstart, doctor, completion)
 
-for command in (run, init, recipes, *_DATA, *_MODELS, *_PAGES, *_MACHINE):
+for command in (run, plan, init, recipes, *_DATA, *_MODELS, *_PAGES, work, status, *_MACHINE):
     cli.add_command(command)
 add_verbosity(cli)
 
@@ -92,7 +99,7 @@ def main() -> None:
     0 done, 1 failed, 2 usage or config, 3 environment, 4 damaged input, 130 interrupted.
     """
     _set_encodings()
-    logging.getLogger("jprep").addHandler(output.LogHandler(logging.WARNING))
+    logging.getLogger("jprep").addHandler(output.LogHandler())
     code = _end_log(_run())
     _discard_unwritable()
     sys.exit(code)
@@ -117,6 +124,7 @@ def _discard_unwritable() -> None:
 def _run() -> int:
     """Run the command line; return the exit code. Only bugs of jprep are reported with a traceback."""
     try:
+        catch_time_limit()
         _refuse_undecoded(sys.argv[1:])
         code = cli.main(standalone_mode=False)
         sys.stdout.flush()
@@ -125,6 +133,8 @@ def _run() -> int:
         return _end_of_pipe()
     except (click.exceptions.Abort, KeyboardInterrupt):
         return 130
+    except TimeLimit:
+        return end_early()
     except click.ClickException as problem:
         return _report(_click_message(problem), problem.exit_code)
     except JprepError as problem:

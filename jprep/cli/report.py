@@ -86,7 +86,7 @@ def _default() -> Path:
 
 def _write(made: Report, path: Path) -> int:
     """Write the page; return its size in bytes."""
-    from jprep.engine.output_directory import check_output_file
+    from jprep.engine.output_paths import check_output_file
     from jprep.io.atomic import write_atomic
 
     check_output_file(path)

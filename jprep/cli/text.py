@@ -83,10 +83,9 @@ def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
 
 
 def _step(kind: str, name: str, overrides: tuple[str, ...]) -> Any:
-    from jprep.config import apply_overrides
-    from jprep.corpus.config import make_step
+    from jprep.corpus.config import make_named_step
 
-    return make_step(kind, apply_overrides({"use": name}, overrides))
+    return make_named_step(kind, name, overrides)
 
 
 def _pipe(change: Callable[[str], str]) -> None:

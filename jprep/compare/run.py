@@ -45,8 +45,8 @@ from jprep.compare.planning import (
 from jprep.compare.result import Comparison, ComparisonPlan, read_comparison
 from jprep.compare.summary import ArmOutcome, Summary, bits_per_character
 from jprep.compare.tasks.task_files import Task, files_of_task, load_task
+from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import fingerprint, plain
-from jprep.engine.local import Local
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress, read_claim
 from jprep.errors import ConfigError

@@ -12,7 +12,7 @@ import msgspec
 
 from jprep.corpus.document import UNMARK, Document, Reject
 from jprep.corpus.exporting.formats import TextFormat
-from jprep.corpus.store import DOCUMENTS, MANIFEST, REBUILD, REJECTS, Manifest, read_manifest, read_rows
+from jprep.corpus.store import DOCUMENTS, MANIFEST, REBUILD, REJECTS, Manifest, read_manifest, read_rows, read_rows_at
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 from jprep.io.verified_files import find_damage
@@ -29,6 +29,9 @@ if TYPE_CHECKING:  # imported when they are needed, to keep `import jprep` fast
     from jprep.corpus.interactive.batches import Selection
     from jprep.engine.runner import ProgressReporter
     from jprep.engine.stage import Output
+
+_FOUND = ("id", "source", "title", "url")
+"""Columns of documents that `Corpus.find` reads."""
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -102,7 +105,7 @@ class Corpus:
             fix = f"Corpus.build(jprep.load_recipe({str(recipe)!r}), …)"
             raise ConfigError("expected a recipe, got a path", where=str(recipe), fix=fix)
         from jprep.corpus.build import build
-        from jprep.engine.local import Local
+        from jprep.engine.executors.local import Local
         from jprep.engine.runner import SilentProgress
 
         with closing(Local(workers)) as executor:
@@ -297,7 +300,7 @@ class Corpus:
             ConfigError: as for `export`, or an output directory with other content.
         """
         from jprep.corpus.exporting.text_files import export_text_files
-        from jprep.engine.local import Local
+        from jprep.engine.executors.local import Local
         from jprep.engine.runner import SilentProgress
 
         chosen = self.text_format(form, unit, blank_lines)
@@ -328,17 +331,34 @@ class Corpus:
         return (hit.item for hit in self.find(query))
 
     def find(self, query: str) -> Iterator[SearchHit]:
-        """Yield the documents and rejects with this id, page number or title, with their positions."""
+        """Yield the documents and rejects with this id, page number or title, with their positions.
+
+        The first call writes an index into the directory of unfinished work, so that later ones read only the shards
+        of what they find. Where nothing can be written, all shards are read.
+        """
+        from jprep.corpus.interactive.lookup import find_rows
+
         ids = (query, query.lower())
 
         def matches(item: Document | Reject) -> bool:
             return item.id in ids or item.title == query or item.id.partition(":")[2] == query
 
-        yield from filter(lambda hit: matches(hit.item), self._all_items())
+        places = find_rows(self.folder, self.manifest, query) if query else None
+        items = self._all_items() if places is None else self._items_at(places)
+        yield from filter(lambda hit: matches(hit.item), items)
+
+    def _items_at(self, places: dict[Output, list[int]]) -> Iterator[SearchHit]:
+        for part, rows in places.items():
+            if part.folder == DOCUMENTS:
+                documents = read_rows_at(self.folder, part, Document, rows, _FOUND)
+                yield from (SearchHit(item, part.path, row) for row, item in zip(rows, documents, strict=True))
+            else:
+                rejects = read_rows_at(self.folder, part, Reject, rows)
+                yield from (SearchHit(item, part.path, row) for row, item in zip(rows, rejects, strict=True))
 
     def _all_items(self) -> Iterator[SearchHit]:
         for part in self.manifest.parts:
-            documents = read_rows(self.folder, part, Document, ["id", "source", "title", "url"])
+            documents = read_rows(self.folder, part, Document, _FOUND)
             yield from (SearchHit(item, part.path, row) for row, item in enumerate(documents))
         for part in self.manifest.reject_parts:
             rejects = read_rows(self.folder, part, Reject)

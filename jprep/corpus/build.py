@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.config import CorpusRecipe
+from jprep.corpus.config import CorpusConfig, CorpusRecipe
 from jprep.corpus.decontamination.findings import (
     FINDINGS,
     TEST_ITEMS,
@@ -24,8 +25,10 @@ from jprep.corpus.dedup.near.clusters import NearClusters
 from jprep.corpus.dedup.near.pairs import NearPairs
 from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
 from jprep.corpus.input_files import InputFile, find_inputs
-from jprep.corpus.stages.read import ReadStage, licences, needs_dedup, shard_limit, source_index, task_id_prefix
+from jprep.corpus.stages.inputs import CutInputs, InputsStage
+from jprep.corpus.stages.read import ReadStage, licences, needs_dedup, shard_limit, source_index
 from jprep.corpus.stages.segment import SegmentStage, describe_segmenter
+from jprep.corpus.stages.sources import task_id_prefix
 from jprep.corpus.store import (
     DOCUMENTS,
     DOCUMENTS_SUFFIX,
@@ -37,6 +40,7 @@ from jprep.corpus.store import (
     read_manifest,
     schema_metadata,
 )
+from jprep.engine.consumed import OutputChecks
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS, HASH_CACHE, STATE
@@ -44,7 +48,6 @@ from jprep.engine.runner import Executor, ProgressReporter, list_outputs, sum_co
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.failpoints import failpoint
-from jprep.io.verified_files import verify_file
 
 _SHARD = "[0-9][0-9][0-9][0-9]-*-[0-9][0-9][0-9][0-9][0-9][0-9]"
 _FILES = (
@@ -58,8 +61,18 @@ _HANGUL_SHARE = 0.1  # of the removed spaces: Japanese text has some Korean name
 _log = logging.getLogger(__name__)
 
 
+FindInputs = Callable[..., list[InputFile]]
+"""Finds the files of a source, see `find_inputs`."""
+
+
 def build(
-    recipe: CorpusRecipe, folder: Path, executor: Executor, progress: ProgressReporter, *, restart: bool = False
+    recipe: CorpusRecipe,
+    folder: Path,
+    executor: Executor,
+    progress: ProgressReporter,
+    *,
+    restart: bool = False,
+    find: FindInputs = find_inputs,
 ) -> Manifest:
     """Build a corpus, resume an interrupted build, or verify a finished corpus.
 
@@ -69,6 +82,7 @@ def build(
         executor: where the tasks run.
         progress: progress callbacks.
         restart: delete a corpus that the folder holds and build again.
+        find: finds the files of each source; another function can leave out their hashes, to build from a sample.
 
     Returns:
         The manifest of the finished corpus.
@@ -82,12 +96,19 @@ def build(
         raise ConfigError("the recipe has no sources", where=recipe.name, fix="add a [[corpus.sources]] table")
     out = output_directory(folder)
     with out.claim():
-        return _Build(recipe, out, executor, progress).run(restart=restart)
+        return _Build(recipe, out, executor, progress, find).run(restart=restart)
 
 
 def output_directory(folder: Path) -> OutputDirectory:
     """Return the output directory of a corpus, with the patterns of its files."""
     return OutputDirectory(folder, CORPUS, files=_FILES)
+
+
+def stage_names(config: CorpusConfig) -> list[str]:
+    """Return the names of the stages that a build may run; which ones it needs is known when it runs."""
+    near = [NearPairs.name, NearClusters.name] if config.dedup.near else []
+    dedup = [ExactDedup.name, *near, SegmentStage.name] if needs_dedup(config) else []
+    return [InputsStage.name, ReadStage.name, *dedup, HashIds.name, FindRepeatedIds.name]
 
 
 def expected_made_from(recipe: CorpusRecipe, cache: Path) -> dict[str, Any]:
@@ -125,9 +146,14 @@ class _Build:
     """One call of `build`. The output directory is locked."""
 
     def __init__(
-        self, recipe: CorpusRecipe, out: OutputDirectory, executor: Executor, progress: ProgressReporter
+        self,
+        recipe: CorpusRecipe,
+        out: OutputDirectory,
+        executor: Executor,
+        progress: ProgressReporter,
+        find: FindInputs,
     ) -> None:
-        self._recipe, self._out, self._folder = recipe, out, out.path
+        self._recipe, self._out, self._folder, self._find = recipe, out, out.path, find
         self._executor, self._progress = executor, progress
         self._needs_dedup = needs_dedup(recipe.corpus)
         self._inputs: list[list[InputFile]] = []
@@ -145,7 +171,7 @@ class _Build:
     def _run(self, restart: bool) -> Manifest:
         self._out.refuse_foreign_files()
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
-        self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
+        self._inputs = [self._find(source, cache, fresh=restart) for source in corpus.sources]
         folder = f"{STATE}/documents/" if self._needs_dedup else ""
         tests = [find_inputs(each, cache, fresh=restart) for each in corpus.decontaminate]
         with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name, tests)) as read_stage:
@@ -157,7 +183,7 @@ class _Build:
             return self._verify_finished() if self._out.finished else self._run_stages(read_stage)
 
     def _run_stages(self, read_stage: ReadStage) -> Manifest:
-        receipts = [self._stage(read_stage)]
+        receipts = [self._read(read_stage)]
         if self._needs_dedup:
             receipts.append(self._deduplicate(receipts[0], read_stage.metadata))
         repeated = self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1]))
@@ -188,13 +214,24 @@ class _Build:
     def _stage(self, stage: Stage) -> list[Receipt]:
         return self._out.run_stage(stage, self._executor, self._progress)
 
+    def _read(self, read_stage: ReadStage) -> list[Receipt]:
+        """Read the documents. Inputs that have to be read as a whole to cut them are cut first."""
+        cutting = InputsStage(self._recipe.corpus, self._inputs, read_stage.fields())
+        with closing(cutting):
+            cut = self._stage(cutting) if cutting.is_needed() else []
+        read_stage.root, read_stage.cut = self._folder, CutInputs(self._folder, cut)
+        return self._stage(read_stage)
+
     def _deduplicate(self, read: list[Receipt], metadata: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
         hashes = self._hash_files(read, HASHES)
         dedup = self._recipe.corpus.dedup
         frequent = dedup.sentences or dedup.paragraphs
-        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from, frequent)))
+        exact = ExactDedup(hashes, f"{STATE}/dedup/", read_from, frequent)
+        deduplicated = self._stage(exact)
+        drops = list_outputs(deduplicated)
         self._verify(drops)
+        self._out.consume([output for output in hashes if output], exact, deduplicated)
         near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]
         corpus, documents = self._recipe.corpus, self._made_from["documents"]
@@ -216,7 +253,7 @@ class _Build:
     def _hash_files(self, read: list[Receipt], folder: str) -> list[Output | None]:
         """Return the verified files of hashes, one for each receipt of the read stage."""
         hashes = [next(iter(_in_folder(folder, [receipt])), None) for receipt in read]
-        self._verify([output for output in hashes if output])
+        self._verify(output for output in hashes if output)
         return hashes
 
     def _near_clusters(self, read: list[Receipt], read_from: str) -> tuple[Output, bool] | None:
@@ -224,18 +261,23 @@ class _Build:
         if (config := self._recipe.corpus.dedup.near) is None:
             return None
         folder = f"{STATE}/near/"
-        pairs = list_outputs(self._stage(NearPairs(self._hash_files(read, BAND_KEYS), folder, read_from)))
+        keys = self._hash_files(read, BAND_KEYS)
+        paired = self._stage(pairing := NearPairs(keys, folder, read_from))
+        pairs = list_outputs(paired)
         self._verify(pairs)
+        self._out.consume([output for output in keys if output], pairing, paired)
         rows = [sum(output.rows for output in _in_folder(DOCUMENTS, [receipt])) for receipt in read]
         ranks = [output for output in self._hash_files(read, RANKS) if output] if config.keep != "first" else []
-        [clusters] = list_outputs(self._stage(NearClusters(pairs, rows, ranks, config, folder)))
+        joined = self._stage(joining := NearClusters(pairs, rows, ranks, config, folder))
+        [clusters] = list_outputs(joined)
         self._verify([clusters])
+        for consumed in (pairs, ranks):
+            self._out.consume(consumed, joining, joined)
         return clusters, config.drop
 
-    def _verify(self, outputs: list[Output]) -> None:
-        """Verify the hashes of intermediate files."""
-        for output in outputs:
-            verify_file(self._folder / output.path, output.sha256)
+    def _verify(self, outputs: Iterable[Output]) -> None:
+        """Verify intermediate files, except those that are no longer needed."""
+        OutputChecks().verify(self._folder, outputs)
 
     def _repeated_ids(self, parts: list[Output]) -> dict[int, RepeatedIds]:
         """Return repeated ids by the index of the source, for the sources whose ids come from the input."""
@@ -280,7 +322,16 @@ class _Build:
         # Files of interrupted runs are deleted: users read the corpus with patterns such as `*.parquet`.
         self._out.seal(manifest, keep={file.path for file in manifest.files})
         _warn_of_hangul(counts)
+        self._warn_of_scores(manifest)
         return manifest
+
+    def _warn_of_scores(self, manifest: Manifest) -> None:
+        """Warn if no document has the number by which one of near-duplicates is to stay."""
+        dropped = sum(number for reason, number in manifest.rejects.items() if reason.startswith("dedup."))
+        compared, near = manifest.totals.get("documents", 0) + dropped, self._recipe.corpus.dedup.near
+        if near and compared and manifest.counts.get("dedup.near.without_score") == compared:
+            what = "no document has the signal or field of meta %r (key corpus.dedup.near.score): the first ones stayed"
+            _log.warning(what, near.score)
 
     def _sources(self, read: list[Receipt], repeated: dict[int, RepeatedIds]) -> list[dict[str, Any]]:
         """Return the sources with their files. A pipe has no hash; it is described by a hash of its shards' hashes."""

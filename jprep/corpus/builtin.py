@@ -33,6 +33,7 @@ def jprep_normalizers() -> dict[str, str]:
     package = "jprep.corpus.normalizers"
     return {
         "neologdn": f"{package}.neologdn:NeologdnNormalizer",
+        "gentle": f"{package}.gentle:GentleNormalizer",
         "nfkc": f"{package}.nfkc:NfkcNormalizer",
         "characters": f"{package}.characters:CharactersNormalizer",
         "pii": f"{package}.pii.normalizer:PiiNormalizer",
@@ -103,6 +104,7 @@ def jprep_segmenters() -> dict[str, str]:
     return {
         "jumandic": f"{package}.mecab:JumandicSegmenter",
         "jumanpp": f"{package}.jumanpp:JumanppSegmenter",
+        "pointwise": f"{package}.pointwise:Pointwise",
         "sudachi": f"{package}.sudachi:SudachiSegmenter",
         "unidic": f"{package}.mecab:UnidicSegmenter",
         "spaces": f"{package}.spaces:SpacesSegmenter",
@@ -113,4 +115,12 @@ def jprep_segmenters() -> dict[str, str]:
 @hookimpl
 def jprep_executors() -> dict[str, str]:
     """Return the built-in executors by name."""
-    return {"local": "jprep.engine.local:Local"}
+    package = "jprep.engine.executors"
+    return {
+        "local": f"{package}.local:Local",
+        "queue": f"{package}.queued:Queue",
+        "slurm": f"{package}.batch:Slurm",
+        "pbs": f"{package}.batch:PbsPro",
+        "grid-engine": f"{package}.batch:GridEngineBatch",
+        "ray": f"{package}.ray.executor:Ray",
+    }

@@ -233,7 +233,7 @@ def decode_recipe(
 
 def _check_dedup(dedup: DedupConfig, where: str) -> None:
     if (near := dedup.near) and (near.keep == "best") != bool(near.score):
-        fix = 'e.g. near = { keep = "best", score = "quality" }'
+        fix = 'e.g. near = { keep = "best", score = "quality_score" }'
         raise ConfigError('keep = "best" and `score` need each other (key `corpus.dedup.near`)', where=where, fix=fix)
     if dedup.lines and dedup.paragraphs:
         fix = "leave out `lines`: paragraphs = {} does the same, and can allow some occurrences"
@@ -326,6 +326,11 @@ def make_step(kind: str, ref: StepRef) -> Any:
     name = step_name(ref)
     cls = plugins().get(kind, name)
     return cls(parse_config(step_options(ref), cls.Config, where=f"{kind} {name!r}"))
+
+
+def make_named_step(kind: str, name: str, overrides: Sequence[str]) -> Any:
+    """Construct a step from a name and options in the form `KEY=VALUE`; see `make_step`."""
+    return make_step(kind, apply_overrides({"use": name}, overrides))
 
 
 def make_described_step(kind: str, described: Mapping[str, Any]) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import msgspec
 
@@ -16,7 +18,11 @@ from jprep.io.hashing import ContentHash, FileState, cached_sha256, file_state, 
 from jprep.io.inputs.content_check import input_changed
 from jprep.io.inputs.paths import STDIN, expand_patterns, is_local, size_of
 from jprep.io.inputs.streams import open_raw
+from jprep.io.machine import cpu_count
+from jprep.io.remote import has_password, object_version
 from jprep.io.verified_files import read_if_exists
+
+_THREADS = 8  # that hash files: more would only wait for the disk
 
 
 class InputFile(msgspec.Struct, frozen=True):
@@ -58,7 +64,8 @@ def find_inputs(source: Source | DecontaminateConfig, cache: Path, *, fresh: boo
 
     Args:
         source: the source or the test set; its paths may be patterns.
-        cache: file that caches the hashes of local files, by path, size, times and inode.
+        cache: file that caches the hashes of local files, by path, size, times and inode, and of objects, by URL, size
+            and what the store calls their content.
         fresh: ignore the cache.
 
     Raises:
@@ -69,7 +76,8 @@ def find_inputs(source: Source | DecontaminateConfig, cache: Path, *, fresh: boo
     known = {} if fresh else _read_cache(cache)
     paths, commits = expand_patterns(source.paths), dict[tuple[str, str, str], str]()
     named = {path: commit_of_url(path, commits) for path in paths}
-    return [msgspec.structs.replace(_describe(path, known, cache), commit=named[path]) for path in paths]
+    files = _describe_all(paths, known, cache)
+    return [msgspec.structs.replace(file, commit=named[path]) for path, file in zip(paths, files, strict=True)]
 
 
 def contents_by_path(files: Iterable[InputFile]) -> dict[str, ContentHash]:
@@ -94,39 +102,75 @@ def refuse_changed(file: InputFile) -> None:
         raise input_changed(file.path)
 
 
-def _describe(path: str, known: dict[str, ContentHash], cache: Path) -> InputFile:
-    before = len(known)
-    file = describe_input(path, known)
-    if len(known) > before:
-        write_atomic(cache, encode_checksummed(known))
-    return file
+def _describe_all(paths: Sequence[str], known: dict[str, ContentHash], cache: Path) -> Iterator[InputFile]:
+    """Yield the inputs in order. Local files are hashed side by side: the hash functions let other threads run.
+
+    Threads that are still hashing when the caller is interrupted stop within a block, and what is known is kept.
+    """
+    threads, stop, saved = ThreadPoolExecutor(min(cpu_count(), _THREADS)), Event(), len(known)
+    try:
+        local = {path: threads.submit(describe_input, path, known, stop) for path in paths if is_local(path)}
+        for path in paths:
+            file = local[path].result() if path in local else describe_input(path, known)
+            saved = _write_cache(cache, known, saved)
+            yield file
+    finally:
+        stop.set()
+        threads.shutdown(cancel_futures=True)
+        _write_cache(cache, known, saved)
 
 
-def describe_input(path: str, known: dict[str, ContentHash]) -> InputFile:
+def _write_cache(cache: Path, known: dict[str, ContentHash], saved: int) -> int:
+    """Write the hashes if there are more than the `saved` ones; return how many are written now."""
+    if len(known) <= saved:
+        return saved
+    copied = dict(known)  # threads may add to it meanwhile
+    write_atomic(cache, encode_checksummed(copied))
+    return len(copied)
+
+
+def describe_input(path: str, known: dict[str, ContentHash], stop: Event | None = None) -> InputFile:
     """Return an input with its hashes.
 
     Args:
         path: path or URL.
-        known: hashes of local files, by path, size, times and inode; the file's are added.
+        known: hashes of local files, by path, size, times and inode, and of objects; the input's are added.
+        stop: ends the hashing of a local file when it is set.
 
     Raises:
         ConfigError: the file does not exist.
         MachineError: it cannot be read.
         InputError: it changed while it was hashed.
+        Interrupted: `stop` was set.
     """
     name = "stdin" if path == STDIN else path.rstrip("/").rpartition("/")[2]
     size = size_of(path)
     if path == STDIN or (is_local(path) and size is None):  # hashing a named pipe would consume it
         return InputFile(path, name, 0)
     if not is_local(path):
-        return InputFile(path, name, size or 0, _hash(path))
+        return InputFile(path, name, size or 0, _hash_object(path, size, known))
     state = file_state(Path(path))
     key = "|".join(map(str, (os.path.realpath(path), *state)))
     if key not in known:
-        known[key] = _hash(path)
+        content = _hash(path, stop)
         if file_state(Path(path)) != state:
             raise input_changed(path)
+        known[key] = content
     return InputFile(path, name, state.size, known[key], state)
+
+
+def _hash_object(url: str, size: int | None, known: dict[str, ContentHash]) -> ContentHash:
+    """Return the hashes of an object, which is read only if its store does not call its content what it did before."""
+    version = "" if size is None or has_password(url) else object_version(url)
+    if not version:
+        return _hash(url)
+    key = f"{url}|{size}|{version}"
+    if key not in known:
+        content = _hash(url)
+        if object_version(url) != version:
+            raise input_changed(url)
+        known[key] = content
+    return known[key]
 
 
 def _read_cache(cache: Path) -> dict[str, ContentHash]:
@@ -136,6 +180,6 @@ def _read_cache(cache: Path) -> dict[str, ContentHash]:
         return {}
 
 
-def _hash(path: str) -> ContentHash:
+def _hash(path: str, stop: Event | None = None) -> ContentHash:
     with open_raw(path) as file:
-        return hash_content(file)
+        return hash_content(file, stop)

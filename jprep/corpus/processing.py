@@ -158,7 +158,7 @@ def _apply_filter(
         if not verdict.keep or not doc.text:
             rejected[index] = reject(doc, name, verdict.reason)
     remaining = batch.without(rejected) if rejected else batch
-    return TextBatch(remaining.docs) if changed else remaining, rejected
+    return remaining.with_other_texts() if changed else remaining, rejected
 
 
 def _required(splitter: Splitter | None, step: Filter) -> Splitter:
@@ -181,13 +181,10 @@ def measure_changed(items: Iterable[Document | Reject], signals: Sequence[Signal
     if not signals:
         yield from items
         return
+    counted = [signal.key for signal in signals]
     for batch in document_batches(items):
-        keep_signals(
-            TextBatch(
-                [item for item in batch if isinstance(item, Document) and not (item.signals or item.line_signals)]
-            ),
-            signals,
-        )
+        docs = [item for item in batch if isinstance(item, Document) and not (item.signals or item.line_signals)]
+        keep_signals(TextBatch(docs, counted), signals)
         yield from batch
 
 

@@ -34,6 +34,7 @@ _READER = {
     "encrypted": "PDFs that need a password",
     "too_many_pages": "PDFs of more than {max_pages} pages",
     "no_characters": "PDFs without characters: images of pages, drawings",
+    "missing_fonts": "PDFs whose fonts neither they nor the machine have",
     "unmapped_characters": "PDFs whose fonts do not say which characters they have",
     "too_large": "pages larger than the reader's `max_page_mb`",
     "too_deep": "markup nested too deep, or formatting never closed",

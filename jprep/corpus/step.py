@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally, Verdict
+from jprep.io.inputs.limits import MAX_RATIO
+from jprep.io.inputs.streams import is_plain
 from jprep.plugins.files import PROVENANCE
 
 if TYPE_CHECKING:
@@ -116,7 +118,8 @@ class Shard(msgspec.Struct, frozen=True):
         start: where the shard begins, in a unit of the reader (bytes; bits for bzip2 blocks).
         end: where the shard ends, or -1 for the end of the file. A record belongs to the shard in which it begins.
         weight: size in compressed bytes, for progress.
-        data: the bytes of the shard, if the input cannot be read from the middle (a pipe, gzip, xz, zstd).
+        data: the bytes of the shard, if the input cannot be read from the middle (a pipe, gzip, xz, zstd). The build
+            caches them: tasks are sent without them.
         hints: what the reader found at the beginning of the file and needs for each shard.
     """
 
@@ -127,6 +130,26 @@ class Shard(msgspec.Struct, frozen=True):
     weight: int = 0
     data: bytes | None = None
     hints: dict[str, str] = {}
+
+
+class RecordScan(msgspec.Struct, frozen=True):
+    """How `Reader.shards` cuts an input, where it cuts at separators only.
+
+    Each shard ends at the first record that begins `shard_bytes` or more behind the beginning of the shard.
+
+    Attributes:
+        separator: what separates records, a key of `jprep.corpus.readers.chunking.SEPARATORS`.
+        shard_bytes: least size of a shard in bytes.
+        limit: maximum size of a record in bytes.
+        hints: the hints of all shards.
+        max_ratio: maximum ratio of decompressed to compressed bytes.
+    """
+
+    separator: str
+    shard_bytes: int
+    limit: int
+    hints: dict[str, str] = {}
+    max_ratio: float = MAX_RATIO
 
 
 class Reader(Step):
@@ -148,6 +171,17 @@ class Reader(Step):
     @abstractmethod
     def shards(self, path: str) -> Iterator[Shard]:
         """Split one input into shards. The result depends on the input only, not on the machine."""
+
+    def reads_through(self, path: str) -> bool:
+        """Return whether `shards` reads an input, which is no pipe, from its start to its end.
+
+        Then it is called in a worker, and its result is kept for an interrupted build.
+        """
+        return not is_plain(path)
+
+    def record_scan(self, path: str) -> RecordScan | None:
+        """Return how `shards` cuts an input, if parts of it can be searched for records on their own."""
+        return None
 
     @abstractmethod
     def read(self, shard: Shard, source: str) -> Iterator[Document | Reject]:

@@ -228,23 +228,65 @@ def read_rows(
         DamagedError: the file is missing or damaged.
         MachineError: it cannot be read.
     """
+    with _opened(folder, file, fix) as parquet:
+        for batch in parquet.iter_batches(batch_size=_READ_ROWS, columns=_present(parquet, kind, columns)):
+            yield from _rows(batch, kind, columns)
+
+
+def read_rows_at(
+    folder: Path, file: Output, kind: type[Row], numbers: Sequence[int], columns: Sequence[str] | None = None
+) -> Iterator[Row]:
+    """Verify the hash of a file and yield some of its rows, reading only the row groups that have them.
+
+    Args:
+        folder: directory of the corpus.
+        file: the file, as named by the manifest.
+        kind: type of the rows.
+        numbers: numbers of the rows, from 0, ascending.
+        columns: columns to read; the others hold their defaults or "".
+
+    Raises:
+        DamagedError: the file is missing or damaged.
+        MachineError: it cannot be read.
+    """
+    with _opened(folder, file, REBUILD) as parquet:
+        begin = 0
+        for group in range(parquet.num_row_groups):
+            end = begin + parquet.metadata.row_group(group).num_rows
+            if inside := [number - begin for number in numbers if begin <= number < end]:
+                names = _present(parquet, kind, columns)
+                yield from _rows(parquet.read_row_group(group, columns=names).take(inside), kind, columns)
+            begin = end
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, file: Output, fix: str) -> Iterator[Any]:
+    """Open a file whose hash matches, and translate the errors of reading it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = verify_file(folder / file.path, file.sha256, fix)
-    fields: tuple[str, ...] = kind.__struct_fields__
-    absent = {name: "" for name in fields if name not in (*_NESTED, *(fields if columns is None else columns))}
     try:
         with pq.ParquetFile(path) as parquet:
-            present = parquet.schema_arrow.names
-            names = [name for name in fields if name in present] if columns is None else list(columns)
-            for batch in parquet.iter_batches(batch_size=_READ_ROWS, columns=names):
-                for row in batch.to_pylist():
-                    if "meta" in row:
-                        row["meta"] = dict(map(_pair, row["meta"]))
-                    yield kind(**(absent | row))
+            yield parquet
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise JprepError(f"cannot read a shard: {error}", where=str(path), fix=fix) from error
+
+
+def _present(parquet: Any, kind: type[Row], columns: Sequence[str] | None) -> list[str]:
+    """Return the names of the columns to read."""
+    present = parquet.schema_arrow.names
+    return [name for name in kind.__struct_fields__ if name in present] if columns is None else list(columns)
+
+
+def _rows(table: Any, kind: type[Row], columns: Sequence[str] | None) -> Iterator[Row]:
+    """Yield the rows of a table or a record batch."""
+    fields: tuple[str, ...] = kind.__struct_fields__
+    absent = {name: "" for name in fields if name not in (*_NESTED, *(fields if columns is None else columns))}
+    for row in table.to_pylist():
+        if "meta" in row:
+            row["meta"] = dict(map(_pair, row["meta"]))
+        yield kind(**(absent | row))
 
 
 def schema_metadata(name: str, fingerprint: str, licences: Mapping[str, str]) -> dict[str, str]:

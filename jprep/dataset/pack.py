@@ -24,6 +24,7 @@ from jprep.dataset.manifest import (
     read_dataset,
 )
 from jprep.dataset.mix import WHERE, check_sources, packed_parts
+from jprep.dataset.preprocessing.commit import CommitStage, files_of
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
 from jprep.dataset.preprocessing.merge import MergeStage
@@ -47,6 +48,9 @@ from jprep.tokenizer.word_spaces import keep_spaces
 
 VERSION = 1
 """Increased when the same corpus and tokenizer would give other tokens or marks than before."""
+
+STAGES = (EncodeStage.name, MergeStage.name, CommitStage.name)
+"""The stages of a packing, in order."""
 
 _LIBRARIES = ("sentencepiece", "tokenizers", "zstandard")
 _FILES = tuple(f"{split}{suffix}" for split in SPLITS for suffix in SUFFIXES)
@@ -242,8 +246,10 @@ class _Packing:
         encoded, folders = self._stage(encoding), plan.placement.folders(plan.splits)
         if not any(output.folder in folders[TRAIN] for receipt in encoded for output in receipt.outputs):
             raise ConfigError("no document belongs to a part", where=WHERE, fix="use other limits, or add a part")
-        merged = self._stage(MergeStage(encoded, folders, plan.encoder.dtype, plan.made_from))
-        dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in merged})
+        pieces = f"{STATE}/{MergeStage.name}/"
+        merged = self._stage(MergeStage(encoded, folders, plan.encoder.dtype, plan.made_from, pieces))
+        committed = self._stage(CommitStage(merged, plan.splits, plan.made_from))
+        dataset = self._seal(encoded, {name: files_of(name, [*merged, *committed]) for name in plan.splits})
         self._out.clean()
         return dataset
 
@@ -280,7 +286,7 @@ class _Packing:
             mix_parts=packed_sizes(encoded, plan.parts),
             left_out=left_out_sizes(manifest.parts, encoded, names) if plan.parts else [],
         )
-        self._out.seal(dataset)
+        self._out.seal(dataset, keep={file.path for split in dataset.splits for file in split.files})
         return dataset
 
 

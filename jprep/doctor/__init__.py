@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from threading import TIMEOUT_MAX
 from typing import NamedTuple
 
-from jprep.doctor import backends, machine, segmenters
+from jprep.doctor import backends, executors, machine, segmenters
 from jprep.doctor.time_limit import run_with_limit
 from jprep.train.backend import Finding
 
@@ -22,10 +22,12 @@ _MACHINE: dict[str, Callable[[], list[Finding]]] = {
     "Python": machine.check_python,
     "machine": machine.check_resources,
     "disk": machine.check_disks,
+    "locks": machine.check_locks,
     "accelerators": machine.check_accelerators,
 }
 _CHECKS = _MACHINE | {
     "segmenters": segmenters.check_segmenters,
+    "executors": executors.check_executors,
     "plugins": backends.check_plugins,
     "backends": backends.check_backends,
 }

@@ -13,7 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from jprep.io.environments import ENVIRONMENTS_VARIABLE, default_environment_folder
+from jprep.io.lock import describe_locks
 from jprep.io.machine import cpu_count, memory
+from jprep.io.shared.file_systems import file_system_of
 from jprep.train.backend import Finding
 from jprep.train.planning import host
 
@@ -52,6 +54,13 @@ def check_disks() -> list[Finding]:
             f"export {ENVIRONMENTS_VARIABLE}=DIR",
         ),
     ]
+
+
+def check_locks() -> list[Finding]:
+    """Return how output directories are locked on the file system of the working directory."""
+    folder = Path.cwd()
+    kind = file_system_of(folder).type or "an unknown file system"
+    return [Finding(f"outputs in {folder}, on {kind}: {describe_locks(folder)}")]
 
 
 def check_accelerators() -> list[Finding]:

@@ -6,22 +6,23 @@ A directory belongs to one kind of output. Files that jprep has not written and 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import re
-import stat
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from jprep.engine.checksummed_json import encode_checksummed
+from jprep.engine.consumed import consume_files
 from jprep.engine.manifest import write_manifest
-from jprep.engine.output_kinds import STATE, OutputKind, find_outputs, is_unused
-from jprep.engine.runner import Executor, ProgressReporter, read_claim, refuse_mismatch, run_stage
+from jprep.engine.output_kinds import INDEX, STATE, USAGE, OutputKind, find_outputs, is_unused
+from jprep.engine.output_paths import find_other_file, refuse_remote
+from jprep.engine.runner import DRIVER, RECEIPTS, Executor, ProgressReporter, read_claim, refuse_mismatch, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
+from jprep.engine.usage import UsageRecorder
 from jprep.errors import ConfigError, Interrupted
 from jprep.io.atomic import (
+    TEMPORARY_MARK,
     final_name,
     missing_folders,
     remove_contents,
@@ -29,19 +30,18 @@ from jprep.io.atomic import (
     remove_temporary_files,
     write_atomic,
 )
-from jprep.io.inputs.paths import is_local
 from jprep.io.lock import hold_lock
 from jprep.io.os_errors import write_error
+from jprep.io.shared.host import Holder
+from jprep.io.shared.late import is_silly_rename
+from jprep.io.shared.lease import LEASE_SUFFIX
+from jprep.io.shared.workers import WORKERS, WorkerWatch
 from jprep.io.verified_files import verify_file
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _MAX_NAMES = 3  # files that a message names
-_DEPTH = 3  # maximum depth of a file in an output: checkpoints/step-100/model.safetensors
 _PLANS = ("inputs.json", "stage.json", "training.json", "exporting.json", "comparing.json", "judging.json")
 """Files in `STATE` that only plan work; if there are no others, nothing has been done."""
-
-_LOST_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""The start of a URL from which `pathlib` has removed a slash."""
 
 
 class OutputDirectory:
@@ -71,6 +71,7 @@ class OutputDirectory:
         self.path, self.kind = path, kind
         self._files, self._shared = files, shared
         self.state = path / STATE
+        self._workers = WorkerWatch(self.state / WORKERS)
 
     @property
     def finished(self) -> bool:
@@ -92,7 +93,7 @@ class OutputDirectory:
             raise write_error(error, self.path) from error
 
     def _check(self) -> None:
-        if problem := _no_directory(self.path):
+        if problem := find_other_file(self.path):
             raise self._refusal(f"expected a directory, found {problem}", fix="choose another output directory")
         if not self.path.exists():
             return
@@ -108,8 +109,9 @@ class OutputDirectory:
     def claim(self) -> Iterator[None]:
         """Check the directory, create it if necessary, and hold its lock for the time of the block.
 
-        Temporary files of killed runs are deleted. When the block fails before anything is done, nothing is left:
-        neither the directory nor its parents.
+        Workers of a killed command that did not inherit its lock commit nothing any more. Temporary files of killed
+        runs are deleted, unless a registered worker may be alive (see `live_workers`). When the block fails before
+        anything is done, nothing is left: neither the directory nor its parents.
 
         Raises:
             ConfigError: see `check`.
@@ -121,10 +123,34 @@ class OutputDirectory:
             with self._locked(), self._left_clean():
                 self.check()  # again: another process may have used it until now
                 self._mark()
-                self.remove_leftovers()
-                yield
+                self._end_drivers()
+                if not self.live_workers():
+                    self.remove_leftovers()
+                with self._recorded():
+                    yield
         finally:
-            remove_empty_folders(made)
+            remove_empty_folders([self.state, *made])
+
+    def _end_drivers(self) -> None:
+        """Delete the files by which workers see that their command goes on: this one has its lock now."""
+        try:
+            for path in self.state.glob(f"*/{DRIVER}{TEMPORARY_MARK}*"):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise write_error(error, self.state) from error
+
+    def live_workers(self) -> list[Holder]:
+        """Return the registered workers that are not known to be dead.
+
+        Those of this host are judged at once; those of other hosts by whether they show changes, since the first call.
+
+        Raises:
+            MachineError: the directory cannot be read.
+        """
+        try:
+            return self._workers.alive()
+        except OSError as error:
+            raise write_error(error, self.path) from error
 
     def refuse_foreign_files(self) -> None:
         """Refuse files that jprep has not written in directories that programs read as a whole.
@@ -146,6 +172,10 @@ class OutputDirectory:
                 if self._is_ours(final_name(path.name), path.parent):
                     path.unlink(missing_ok=True)
         remove_temporary_files(self.state)
+
+    def end_workers(self) -> None:
+        """End all registrations of workers: they commit nothing more. Then their temporary files can be deleted."""
+        self._workers.end_all()
 
     def files(self) -> list[Path]:
         """Return the files that were written, without the manifest."""
@@ -189,13 +219,29 @@ class OutputDirectory:
         """Run a stage, or the tasks that an earlier run has left; see `jprep.engine.runner.run_stage`."""
         return run_stage(stage, self.path, self.state / stage.name, executor, progress)
 
+    def consume(self, files: Sequence[Output], stage: Stage, receipts: Iterable[Receipt]) -> None:
+        """Delete intermediate files of one directory that all tasks of a finished stage have read.
+
+        Args:
+            files: the files.
+            stage: the stage.
+            receipts: its receipts.
+        """
+        if files:
+            names = (self.state / stage.name / RECEIPTS / f"{receipt.task}.json" for receipt in receipts)
+            consume_files(self.path, files, names, files[0].path.rpartition("/")[0])
+
     def restart(self) -> None:
-        """Delete the manifest, then everything that was written; files of the user are kept."""
+        """Delete the manifest, then everything that was written; files of the user are kept. Live workers are ended."""
         self.remove_manifest()
+        self.end_workers()
+        self.remove_leftovers()
         self.remove_files()
         for folder in self._folders():
             with contextlib.suppress(OSError):  # it contains files of the user
                 folder.rmdir()
+        for name in (USAGE, INDEX):
+            (self.path / name).unlink(missing_ok=True)
         self.clean()
 
     def remove_manifest(self) -> None:
@@ -228,17 +274,20 @@ class OutputDirectory:
         Args:
             manifest: its content.
             keep: the files of the output, relative to the directory: those of earlier, interrupted runs are deleted
-                first. None deletes nothing.
+                first, and live workers are ended. None deletes nothing.
         """
         if keep is not None:
+            self.end_workers()
             self.remove_leftovers()
             self.remove_files(keep)
         write_manifest(self.path / self.kind.manifest, manifest)
 
     def clean(self) -> None:
-        """Delete unfinished work, except the lock; the claim, which says whose it is, goes last."""
+        """Delete unfinished work, but not lock, usage and index; the claim, which says whose it is, goes last."""
+        self.end_workers()
         if self.state.is_dir():
-            remove_contents(self.state, Path(self.kind.lock).name, self.kind.claim)
+            kept = [Path(name).name for name in (self.kind.lock, USAGE, INDEX)]
+            remove_contents(self.state, kept, self.kind.claim)
 
     def _refusal(self, what: str, fix: str = _OTHER_PLACE) -> ConfigError:
         return ConfigError(what, where=str(self.path), fix=fix)
@@ -262,6 +311,11 @@ class OutputDirectory:
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
         return hold_lock(self.path / self.kind.lock, where=self.path, keep=not self._shared)
+
+    def _recorded(self) -> contextlib.AbstractContextManager[None]:
+        """Record what the output takes, unless nothing of jprep's is left beside it in the end."""
+        kept = Path(self.kind.lock).parent.name == STATE
+        return UsageRecorder(self.path).output() if kept else contextlib.nullcontext()
 
     def _mark(self) -> None:
         """Write the kind's name into the lock file, if no other file shows the kind."""
@@ -288,31 +342,13 @@ class OutputDirectory:
         files = [Path(parent, name) for parent, _, names in os.walk(self.path) for name in names]
         lock = self.path / self.kind.lock
         plans = [path for path in files if path.name in _PLANS and path.is_relative_to(self.state)]
-        if set(files) - {lock, *plans}:
+        if {path for path in files if not _is_leased(path)} - {lock, *plans}:
             return
         for path in [*plans, lock]:
             path.unlink(missing_ok=True)
-        for parent, _, _ in os.walk(self.state, topdown=False):
-            Path(parent).rmdir()
+        remove_empty_folders(Path(parent) for parent, _, _ in os.walk(self.state, topdown=False))
         for folder in self._folders():
             folder.rmdir()
-
-
-def check_output_file(path: Path) -> None:
-    """Refuse a path that no file must be written to; nothing is changed.
-
-    Raises:
-        ConfigError: it is a directory, a device, a URL or a broken symbolic link; or a file of a corpus, a tokenizer, a
-            dataset, a run or an export.
-        MachineError: it cannot be read.
-    """
-    refuse_remote(path)
-    try:
-        problem = _no_file(path)
-    except OSError as error:
-        raise write_error(error, path) from error
-    if problem:
-        raise ConfigError(f"expected a file, found {problem}", where=str(path), fix="choose another output file")
 
 
 def _listing(names: list[str]) -> str:
@@ -321,56 +357,15 @@ def _listing(names: list[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + more
 
 
-def refuse_url(text: str) -> None:
-    """Refuse a URL as an output path.
-
-    Raises:
-        ConfigError: it is one.
-    """
-    if not is_local(text) and text != "-":
-        raise _remote(text)
-
-
-def refuse_remote(path: Path) -> None:
-    """Raise ConfigError if a path was a URL before it became a path."""
-    begin = _LOST_SLASH.match(str(path))
-    if begin and not Path(path.parts[0]).exists():
-        raise _remote(str(path))
-
-
-def _remote(text: str) -> ConfigError:
-    what = "this command cannot write to a URL: its work in progress needs a file system with locks and renames"
-    fix = "give a local path; `train.checkpoint.mirror` copies a run to a URL, and -o of other commands their outputs"
-    return ConfigError(what, where=text, fix=fix)
-
-
-def _no_directory(path: Path) -> str:
-    """Return what exists at a path that cannot become a directory, or ""."""
-    try:  # one look: another process may create it at this moment
-        return "" if stat.S_ISDIR(path.stat().st_mode) else "a file"
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            raise
-        return f"a symbolic link to {path.readlink()}, which does not exist" if path.is_symlink() else ""
-
-
-def _no_file(path: Path) -> str:
-    if path.is_dir():
-        return f"a directory ({', '.join(map(str, find_outputs(path))) or 'of other files'})"
-    if path.is_symlink() and not path.exists():
-        return f"a symbolic link to {path.readlink()}, which does not exist"
-    if not path.exists():
-        return ""
-    if not path.is_file():
-        return "a device or a pipe"
-    inside = ((folder, found) for folder in path.resolve().parents[:_DEPTH] for found in find_outputs(folder))
-    owner = next((each for each in inside if not each[1].kind.container), None)
-    return f"a file of {owner[1]} in {owner[0]}" if owner else ""
-
-
 def _files_in(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
-        return [Path(entry.path) for entry in entries if not entry.is_dir(follow_symlinks=False)]
+        files = [Path(entry.path) for entry in entries if not entry.is_dir(follow_symlinks=False)]
+    return [path for path in files if not is_silly_rename(path.name)]
+
+
+def _is_leased(path: Path) -> bool:
+    """Return whether a file is the one of a lease, or a deleted one that is still open."""
+    return path.parent.name.endswith(LEASE_SUFFIX) or is_silly_rename(path.name)
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 
 from jprep.io.atomic import final_name
+from jprep.io.shared.late import is_silly_rename
+from jprep.io.shared.lease import LEASE_SUFFIX
+from jprep.io.shared.workers import WORKERS
 
 STATE = ".state"
-"""The folder of unfinished work in an output directory; of a finished output it has only the lock."""
+"""The folder of unfinished work in an output directory; a finished output has a lock, its usage and an index there."""
+
+USAGE = f"{STATE}/usage.json"
+"""What an output took (`jprep.engine.usage`); it does not show which kind of output is made."""
+
+INDEX = f"{STATE}/documents.index"
+"""The index of a finished corpus (`jprep.corpus.interactive.lookup`)."""
 
 HASH_CACHE = f"{STATE}/inputs.json"
 """The cache of input hashes; it does not show which kind of output is made."""
+
+
+_LEASE = re.compile(rf"{re.escape(LEASE_SUFFIX)}(-[0-9a-f]+)?$")
+"""What the name of a lease adds to that of its lock."""
 
 
 class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +61,7 @@ class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
 CORPUS = OutputKind(
     name="corpus",
     manifest="corpus.json",
-    unfinished=(f"{STATE}/documents/*", f"{STATE}/dedup/*", f"{STATE}/words/*"),
+    unfinished=(f"{STATE}/documents/*", f"{STATE}/dedup/*", f"{STATE}/words/*", f"{STATE}/inputs/*"),
 )
 CORPUS_EXPORT = OutputKind(
     name="corpus export",
@@ -180,11 +194,12 @@ def _read_marker(lock: Path) -> str:
 
 
 def is_unused(path: Path) -> bool:
-    """Return whether a directory has no outputs: only lock files, hashes of inputs and temporary files."""
-    spare = {kind.lock for kind in KINDS if kind.lock} | {HASH_CACHE, STATE}
+    """Return whether a directory has no outputs: only locks, live workers, hashes of inputs and temporary files."""
+    spare = {kind.lock for kind in KINDS if kind.lock} | {HASH_CACHE, USAGE, STATE, f"{STATE}/{WORKERS}"}
     held = [each.name for each in path.iterdir()] if path.is_dir() else []
     state = [each.name for each in (path / STATE).iterdir()] if (path / STATE).is_dir() else []
-    return spare.issuperset(held + [f"{STATE}/{name}" for name in state if not final_name(name)])
+    names = held + [f"{STATE}/{name}" for name in state if not final_name(name)]
+    return spare.issuperset(_LEASE.sub("", name) for name in names if not is_silly_rename(Path(name).name))
 
 
 def _has_field(manifest: Path, field: str) -> bool:

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
+from jprep.engine.consumed import OutputChecks, consume_files, read_receipt
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.mismatch import describe_mismatch
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.engine.usage import run_measured, stage_usage
 from jprep.errors import MismatchError
 from jprep.io.atomic import write_atomic
 from jprep.io.failpoints import failpoint
-from jprep.io.verified_files import find_damage, read_if_exists
+from jprep.io.shared.held import Mark, adopted, held_marks
+from jprep.io.verified_files import read_if_exists
 
 _log = logging.getLogger(__name__)
+
+RECEIPTS = "receipts"
+"""The folder of receipts, in the folder of a stage."""
+
+DRIVER = "driver"
+"""Begins the name of a temporary file in the folder of a stage. A command whose workers do not inherit its lock writes
+it, and its workers commit nothing without it."""
 
 
 class ProgressReporter(Protocol):
@@ -53,51 +65,73 @@ class Executor(Protocol):
 
 
 class TaskRunner(msgspec.Struct, frozen=True):
-    """A stage bound to its directory. Called with a task, in any process, it runs the task and writes its receipt."""
+    """A stage bound to its directory. Called with a task, in any process, it runs the task and writes its receipt.
+
+    Attributes:
+        stage: the stage.
+        root: the directory that its outputs' paths are relative to.
+        receipts: the directory of the receipts.
+        fingerprint: that of the stage.
+        checks: what is known about outputs of other tasks.
+        held: what the process that made it holds in shared directories; checked before each commit.
+    """
 
     stage: Any
     root: Path
     receipts: Path
     fingerprint: str
+    checks: OutputChecks = msgspec.field(default_factory=OutputChecks)
+    held: tuple[Mark, ...] = ()
 
     def __call__(self, task: Task) -> Receipt:
-        """Run one task and write its receipt."""
-        result: Result = self.stage.run(task, self.root)
+        """Run one task, write its receipt, and delete what it has consumed."""
+        with adopted(self.held):
+            return run_measured(task.id, lambda: self._run(task), self.root, self.receipts)
+
+    def _run(self, task: Task) -> Receipt:
+        try:
+            result: Result = self.stage.run(task, self.root)
+        except Exception:
+            # On a cluster a task may run twice at once: whoever is first deletes what the other one reads.
+            if receipt := self.done(task):
+                return receipt
+            raise
         receipt = Receipt(
             task.id, task.digest, self.fingerprint, result.outputs, _sorted(result.counts), _sorted(result.rejects)
         )
-        write_atomic(self.receipts / f"{task.id}.json", encode_checksummed(receipt))
+        write_atomic(self._receipt(task.id), encode_checksummed(receipt))
         failpoint("receipt.written")
+        self._consume(task)
         return receipt
 
-    def done(self, task: Task) -> Receipt | None:
-        """Return the task's receipt, if it is finished and its outputs are undamaged.
+    def _receipt(self, task: str) -> Path:
+        return self.receipts / f"{task}.json"
 
-        For a damaged receipt or output a warning is logged, and the task is repeated.
+    def _consume(self, task: Task) -> None:
+        """Delete the files that nobody needs after this task."""
+        for file, tasks in self.stage.consumes(task):
+            readers = [self._receipt(each) for each in tasks]
+            if all(path.exists() for path in readers):
+                consume_files(self.root, [file], readers)
+
+    def done(self, task: Task) -> Receipt | None:
+        """Return the task's receipt, if it is finished and its outputs are undamaged or no longer needed.
+
+        For a damaged receipt or output a warning is logged, the receipt is deleted, and the task is repeated.
 
         Raises:
             MismatchError: the receipt is for different input or different work.
             MachineError: the receipt or an output cannot be read.
         """
-        path = self.receipts / f"{task.id}.json"
-        if (data := read_if_exists(path)) is None:
-            return None
-        try:
-            receipt = decode_checksummed(data, Receipt)
-        except ValueError as error:
-            _warn(path, f"is damaged ({error})")
+        path = self._receipt(task.id)
+        if (receipt := read_receipt(path)) is None:
             return None
         if (receipt.digest, receipt.fingerprint) != (task.digest, self.fingerprint):
             raise MismatchError("the input has changed", where=task.id, fix=_OTHER_PLACE)
-        for output in receipt.outputs:
-            if damage := find_damage(self.root / output.path, output.sha256):
-                _warn(self.root / output.path, damage)
-                return None
+        if not self.checks.keep_if_intact(self.root, path, receipt):
+            return None
+        self._consume(task)  # a killed run may have left them
         return receipt
-
-
-def _warn(path: Path, damage: str) -> None:
-    _log.warning("%s %s: the task that wrote it is done again", path, damage)
 
 
 _OTHER_PLACE = "repeat the first command's inputs and options, or give another -o, or --restart to replace this work"
@@ -120,7 +154,7 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
         MismatchError: `state` has different work.
         JprepError: a task failed; finished tasks are kept.
     """
-    job = TaskRunner(stage, root, state / "receipts", _claim(stage, state))
+    job = TaskRunner(stage, root, state / RECEIPTS, _claim(stage, state), held=held_marks())
     failpoint("stage.begun")
     progress.begin(stage.name, stage.total())
     receipts: dict[str, Receipt] = {}
@@ -128,19 +162,26 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
     def missing() -> Iterator[Task]:
         for task in stage.tasks():
             if receipt := job.done(task):
-                receipts[task.id] = receipt
+                receipts[task.id] = _interned(receipt)
                 progress.advance(task.weight, receipt, fresh=False)
             else:
                 yield task
 
-    try:
+    with stage_usage(stage.name, state), closing(stage):
         for task, receipt in executor.map(job, missing()):
-            receipts[task.id] = receipt
+            receipts[task.id] = _interned(receipt)
             progress.advance(task.weight, receipt, fresh=True)
-    finally:
-        stage.close()
     failpoint("stage.done")
     return [receipts[name] for name in sorted(receipts)]
+
+
+def _interned(receipt: Receipt) -> Receipt:
+    """Return a receipt whose strings are shared with other receipts: thousands are kept, each with up to 100 names."""
+    counts, rejects = (
+        {sys.intern(name): count for name, count in each.items()} for each in (receipt.counts, receipt.rejects)
+    )
+    mark = sys.intern(receipt.fingerprint)
+    return msgspec.structs.replace(receipt, fingerprint=mark, counts=counts, rejects=rejects)
 
 
 def _claim(stage: Stage, state: Path) -> str:
@@ -150,7 +191,7 @@ def _claim(stage: Stage, state: Path) -> str:
     if theirs := read_claim(path):
         refuse_mismatch(ours, theirs, state)
     else:
-        _refuse_receipts_of_other_work(state / "receipts", mark)
+        _refuse_receipts_of_other_work(state / RECEIPTS, mark)
         write_atomic(path, encode_checksummed(ours))
     return mark
 
@@ -187,6 +228,11 @@ def refuse_mismatch(ours: dict[str, Any], theirs: dict[str, Any], where: Path, f
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
         what = f"this directory has different work: {'; '.join(found[:3])}{more}"
         raise MismatchError(what, where=str(where), fix=fix)
+
+
+def finished_tasks(receipts: Path) -> set[str]:
+    """Return the ids of the tasks that have a receipt; the directory is listed once, and no receipt is read."""
+    return {path.stem for path in receipts.glob("*.json")}
 
 
 def sum_counts(parts: list[dict[str, int]]) -> dict[str, int]:

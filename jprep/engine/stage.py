@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,22 @@ class Task(msgspec.Struct, frozen=True):
     digest: str = ""
 
 
-class Output(msgspec.Struct, frozen=True):
-    """A file that a task wrote.
+class Output(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file, or a part of a file, that a task wrote.
 
     Attributes:
         path: relative to the stage's root, with forward slashes.
         rows: number of documents, or of other records, in it.
         sha256: hash of its bytes.
+        start: first byte of the part; other tasks write other parts of the same file.
+        stop: the byte behind the part; 0 for the whole file.
     """
 
     path: str
     rows: int
     sha256: str
+    start: int = 0
+    stop: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a path outside the directory: manifests may come from other people."""
@@ -94,7 +98,7 @@ class Stage(ABC):
 
     @abstractmethod
     def tasks(self) -> Iterator[Task]:
-        """Yield the tasks in order, lazily, and the same ones each time."""
+        """Yield the tasks lazily, the same ones in the same order each time; ids give the order of their outputs."""
 
     @abstractmethod
     def run(self, task: Task, root: Path) -> Result:
@@ -103,6 +107,13 @@ class Stage(ABC):
     def total(self) -> int:
         """Return the sum of the tasks' weights, or 0 where it is not known in advance."""
         return 0
+
+    def consumes(self, task: Task) -> Iterable[tuple[Output, Sequence[str]]]:
+        """Yield the intermediate files that a task reads, each with the ids of all tasks that read it.
+
+        Once all of them are finished, nobody needs the file, and it is deleted.
+        """
+        return ()
 
     def close(self) -> None:  # noqa: B027 - most stages open nothing
         """Close what `run` has opened in this process."""

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
+from jprep.io.shared.held import check_held
+from jprep.io.shared.late import is_silly_rename, replace_file
+from jprep.io.shared.lease import LEASE_SUFFIX
 
 TEMPORARY_MARK = ".tmp-"
 """Part of the name of every file that is not complete yet."""
 
 _TOKEN = re.compile(re.escape(TEMPORARY_MARK) + r"(\d+|[0-9a-f]{16}-\d+)$")
 """The end of a temporary file's name: a token of the process and a number; a process id in earlier versions."""
+
+_NO_FSYNC = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)
+"""Errors of `fsync` where a directory cannot be flushed."""
 
 _numbers = itertools.count()
 _process = os.urandom(8).hex()
@@ -52,7 +59,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
     After an exception `path` is unchanged, and the temporary file and the directories made for it are deleted.
 
     Raises:
-        MachineError: the disk is full or not writable.
+        MachineError: the disk is full or not writable, or another host has taken over a directory that this process
+            holds (see `jprep.io.shared.held`).
     """
     temporary, made = temporary_name(path), missing_folders(path.parent)
     try:
@@ -61,10 +69,12 @@ def atomic_path(path: Path) -> Iterator[Path]:
         yield temporary
         failpoint("output.written")
         fsync_path(temporary)
-        temporary.replace(path)
+        check_held()
+        replace_file(temporary, path)
         fsync_path(path.parent)
         failpoint("output.renamed")
     except OSError as error:
+        check_held()  # whoever has taken over the directory has deleted the file
         raise write_error(error, path) from error
     finally:
         with contextlib.suppress(OSError):  # it does not exist, or its directory cannot be written
@@ -107,17 +117,26 @@ def remove_temporary_files(folder: Path) -> None:
                 Path(parent, name).unlink(missing_ok=True)
 
 
-def remove_contents(folder: Path, keep: str, last: str = "") -> None:
+def remove_contents(folder: Path, keep: Container[str], last: str = "") -> None:
     """Delete the contents of a directory.
 
     Args:
         folder: the directory; it stays.
-        keep: the name of a file that stays.
+        keep: the names of files that stay; a lock stays with its lease.
         last: the name of the file to delete last.
     """
     for path in sorted(folder.iterdir(), key=lambda path: path.name == last):
-        if path.name != keep:
-            remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        if path.name.partition(LEASE_SUFFIX)[0] not in keep:
+            remove_tree(path) if path.is_dir() else remove_file(path)
+
+
+def remove_file(path: Path) -> None:
+    """Delete a file, if it exists; one that NFS keeps because it is still open somewhere goes by itself."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        if not is_silly_rename(path.name):
+            raise
 
 
 def remove_tree(folder: Path) -> None:
@@ -126,9 +145,12 @@ def remove_tree(folder: Path) -> None:
 
 
 def fsync_path(path: Path) -> None:
-    """Flush a file or a directory to the disk."""
+    """Flush a file or a directory to the disk; some file systems cannot flush directories."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_FSYNC or not path.is_dir():
+            raise
     finally:
         os.close(handle)

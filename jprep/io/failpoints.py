@@ -16,6 +16,8 @@ NAMES = (
     "output.written",  # it is complete, not yet renamed
     "output.renamed",  # it is renamed, no receipt names it yet
     "receipt.written",  # the receipt is written
+    "inputs.recorded",  # the record of a task's consumed inputs is written, they are not deleted yet
+    "inputs.deleted",  # they are deleted
     "stage.begun",  # a stage's manifest is written, no task is done
     "stage.done",  # the last task of a stage is committed
     "corpus.sealing",  # everything but corpus.json is written

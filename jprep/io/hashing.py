@@ -6,13 +6,16 @@ import hashlib
 import os
 import time
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple, Protocol
 
 import msgspec
 import xxhash
 
+from jprep.errors import Interrupted
 from jprep.io.atomic import file_sha256
 from jprep.io.os_errors import translate_read_errors
+from jprep.io.shared.late import retry_stale
 
 BLOCK = 1 << 20
 """Bytes of a block that has a hash of its own."""
@@ -68,7 +71,7 @@ def cached_sha256(path: Path) -> str:
     if known and known[0] == state:
         return known[1]
     with translate_read_errors(str(path)):
-        sha256 = file_sha256(path)
+        sha256 = retry_stale(lambda: file_sha256(path))
     if state.is_settled(time.time_ns()):
         _hashes[path] = state, sha256
     return sha256
@@ -99,10 +102,20 @@ class Readable(Protocol):
         """Return up to `size` bytes, none at the end."""
 
 
-def hash_content(file: Readable) -> ContentHash:
-    """Read a file to its end and hash it."""
+def hash_content(file: Readable, stop: Event | None = None) -> ContentHash:
+    """Read a file to its end and hash it.
+
+    Args:
+        file: the file.
+        stop: checked for each block.
+
+    Raises:
+        Interrupted: `stop` was set.
+    """
     size, whole, blocks = 0, hashlib.sha256(), bytearray()
     while data := read_block(file):
+        if stop and stop.is_set():
+            raise Interrupted("hashing was interrupted", fix="run the same command again")
         size += len(data)
         whole.update(data)
         blocks += hash_block(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,18 +14,27 @@ from jprep.errors import MachineError
 T = TypeVar("T")
 
 PAUSES = (0.1, 0.4, 1.5, 5.0, 15.0)
-"""Seconds between attempts."""
+"""Seconds between attempts, on average."""
+
+_JITTER = (0.5, 1.5)
+# Factors of a pause, so that processes that failed at the same moment do not try again at the same moment.
 
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 
 
-def call_with_retries(call: Callable[[], T], pauses: Sequence[float], is_transient: Callable[[Exception], bool]) -> T:
+def call_with_retries(
+    call: Callable[[], T],
+    pauses: Sequence[float],
+    is_transient: Callable[[Exception], bool],
+    report: Callable[[Exception, float], None] = lambda error, pause: None,
+) -> T:
     """Call a function, again after each pause if it raised a transient error, and return its result.
 
     Args:
         call: the function; it is called at most `len(pauses) + 1` times.
-        pauses: seconds between attempts.
+        pauses: seconds between attempts, on average.
         is_transient: returns whether another attempt may succeed after an exception.
+        report: called before each pause with the exception and the seconds.
 
     Raises:
         Exception: the one of the last attempt, or one that is not transient.
@@ -35,7 +45,9 @@ def call_with_retries(call: Callable[[], T], pauses: Sequence[float], is_transie
         except Exception as error:
             if not is_transient(error):
                 raise
-            time.sleep(pause)
+            seconds = pause * random.uniform(*_JITTER)
+            report(error, seconds)
+            time.sleep(seconds)
     return call()
 
 

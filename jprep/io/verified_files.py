@@ -13,6 +13,7 @@ from pathlib import Path
 from jprep.errors import DamagedError
 from jprep.io.hashing import cached_sha256
 from jprep.io.os_errors import translate_read_errors
+from jprep.io.shared.late import retry_stale, wait_for_file
 
 RUN_AGAIN = "run the same command again: it repeats the task that wrote the file"
 """The fix for a damaged file of unfinished work."""
@@ -27,12 +28,14 @@ def read_if_exists(path: Path) -> bytes | None:
         MachineError: it cannot be read.
     """
     with translate_read_errors(str(path)), contextlib.suppress(FileNotFoundError):
-        return path.read_bytes()
+        return retry_stale(path.read_bytes)
     return None
 
 
 def find_damage(path: Path, sha256: str) -> str:
     """Return what is wrong with a file that was written with this hash, or "".
+
+    On a file system that other hosts share, a missing file is waited for: it may just have been written there.
 
     Raises:
         MachineError: it cannot be read.
@@ -40,6 +43,29 @@ def find_damage(path: Path, sha256: str) -> str:
     if not _exists(path):
         return "is missing"
     return "" if cached_sha256(path) == sha256 else "is not what was written"
+
+
+def find_range_damage(path: Path, start: int, stop: int, sha256: str) -> str:
+    """Return what is wrong with a part of a file that was written with this hash, or "".
+
+    Args:
+        path: the file.
+        start: first byte of the part.
+        stop: the byte behind it.
+        sha256: hash of the part.
+
+    Raises:
+        MachineError: it cannot be read.
+    """
+    if not _exists(path):
+        return "is missing"
+    digest, left = hashlib.sha256(), stop - start
+    with translate_read_errors(str(path)), path.open("rb") as file:
+        file.seek(start)
+        while left and (data := file.read(min(left, _PIECE))):
+            digest.update(data)
+            left -= len(data)
+    return "" if digest.hexdigest() == sha256 else "is not what was written"
 
 
 def verify_file(path: Path, sha256: str, fix: str = RUN_AGAIN) -> Path:
@@ -77,12 +103,24 @@ def copy_verified(path: Path, sha256: str, write: Callable[[bytes], object], fix
         raise _missing(path, fix)
     digest = hashlib.sha256()
     with translate_read_errors(str(path)):
-        file = path.open("rb")
+        file = retry_stale(lambda: path.open("rb"))
     with file:
         while data := _read_piece(file.read, path):
             digest.update(data)
             write(data)
     _compare(digest.hexdigest(), sha256, path, fix)
+
+
+def copy_range(path: Path, start: int, stop: int, write: Callable[[bytes], object]) -> None:
+    """Pass a range of bytes of a file on piece by piece; its hash is for the caller to check."""
+    with translate_read_errors(str(path)):
+        file = path.open("rb")
+    with file:
+        file.seek(start)
+        left = stop - start
+        while left and (data := _read_piece(file.read, path)[:left]):
+            left -= len(data)
+            write(data)
 
 
 def _read_piece(read: Callable[[int], bytes], path: Path) -> bytes:
@@ -91,10 +129,8 @@ def _read_piece(read: Callable[[int], bytes], path: Path) -> bytes:
 
 
 def _exists(path: Path) -> bool:
-    with translate_read_errors(str(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        path.stat()  # `exists` of newer Pythons takes a disk error for absence
-        return True
-    return False
+    with translate_read_errors(str(path)):
+        return wait_for_file(path)
 
 
 def _missing(path: Path, fix: str) -> DamagedError:

@@ -17,6 +17,7 @@ from jprep.corpus import config as corpus_config
 from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name, step_options
 from jprep.dataset.manifest import DatasetConfig, check_dataset_config
 from jprep.dataset.mix import check_sources
+from jprep.engine.executors.choice import ExecutorRef, choose_executor
 from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
@@ -47,12 +48,14 @@ class Recipe(CorpusRecipe, frozen=True, omit_defaults=True):
         tokenizer: the tokenizer to train on the corpus.
         dataset: how the corpus is packed with the tokenizer.
         train: the model to train, and how.
+        executor: where tasks run: a name, or a table with the name as `use` and options. It changes no output.
         tiny: keys of the recipe with the values that they have with `--scale tiny`.
     """
 
     tokenizer: TokenizerConfig | None = None
     dataset: DatasetConfig | None = None
     train: TrainConfig | None = None
+    executor: ExecutorRef | None = None
     tiny: dict[str, Any] = {}
 
 
@@ -153,6 +156,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         for name, options in train.backend.items():
             _check_backend(name, options, where)
         check_model(train.model, train.task, next_sentence=train.next_sentence)
+    _check_executor(recipe.executor, where)
     if recipe.tiny:
         with_tiny_values(recipe, where)
     for warning in find_unused_keys(recipe.corpus, tokenizer, train):
@@ -230,6 +234,19 @@ def _is_in_file(kind: str, name: str, where: str) -> bool:
         return bool(reference and check_file(reference))
     except ConfigError as error:
         raise ConfigError(error.what, where=error.where or f"{where}, {kind}", fix=error.fix) from error
+
+
+def _check_executor(ref: ExecutorRef | None, where: str) -> None:
+    """Check the options of `[executor]`; those for an executor that `--executor` names are checked with it."""
+    name = ref if isinstance(ref, str) else (ref or {}).get("use")
+    if name is None or (isinstance(name, str) and not _is_known("executor", name, where)):
+        return
+    try:
+        choose_executor(ref)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=f"{where}, {error.where}", fix=error.fix) from error
+    except JprepError:  # it needs a package that is not installed here
+        return
 
 
 def _check_backend(name: str, options: Mapping[str, Any], where: str) -> None:

@@ -17,17 +17,17 @@ from jprep.corpus.download.fetch import fetch
 from jprep.corpus.store import read_manifest
 from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.pack import pack
-from jprep.engine.local import Local
+from jprep.engine.executors.choice import make_executor
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import RECIPE
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.machine import cpu_count
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
 from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
 from jprep.pipeline.run_result import RunResult
 from jprep.pipeline.steps import Step, check_steps, missing_section, pending_downloads, select_steps
+from jprep.pipeline.submitted_training import plan_submission, train_in_job
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from jprep.pipeline.tiny_scale import list_changes, scale_down
 from jprep.tokenizer.config import TokenizerConfig
@@ -70,6 +70,7 @@ class RunPlan(NamedTuple):
         run: the run directory, or the parent of those of the folds.
         backend: the backend that trains.
         workers: processes; None for as many as there are cores.
+        executor: name of the executor; None for the recipe's.
         corpus_given: whether a finished corpus was given.
         downloads: the directory of downloads.
         scale: the scale, or None.
@@ -84,6 +85,7 @@ class RunPlan(NamedTuple):
     run: Path
     backend: str
     workers: int | None = None
+    executor: str | None = None
     corpus_given: bool = False
     downloads: Path = DOWNLOADS
     scale: Scale | None = None
@@ -137,14 +139,18 @@ class RunReporter:
         """So many bytes of a file are downloaded."""
 
     @contextlib.contextmanager
-    def executor(self, workers: int | None) -> Iterator[tuple[Executor, ProgressReporter]]:
+    def executor(self, plan: RunPlan) -> Iterator[tuple[Executor, ProgressReporter]]:
         """Give the executor of a step's tasks, and the reporter of their progress.
 
         Args:
-            workers: processes; None for as many as there are cores.
+            plan: the plan of the run, which names the executor.
         """
-        with closing(Local(workers or cpu_count())) as executor:
+        with closing(make_executor(plan.recipe.executor, plan.executor, plan.workers, lambda: False)) as executor:
             yield executor, SilentProgress()
+
+    def command(self) -> list[str]:
+        """Return the arguments of `jprep` that do the same, for the job of a training; [] trains in this process."""
+        return []
 
     def train(self, prepared: PreparedRun) -> int:
         """Train a prepared run; return its exit code."""
@@ -167,6 +173,7 @@ def run(
     tokenizer: str | Path | None = None,
     until: Step = "export",
     workers: int | None = None,
+    executor: str | None = None,
     work: str | Path = WORK,
     downloads: str | Path = DOWNLOADS,
     reporter: RunReporter | None = None,
@@ -187,6 +194,7 @@ def run(
         tokenizer: a finished tokenizer, instead of the recipe's own.
         until: the last step.
         workers: processes; by default as many as there are cores.
+        executor: name of the executor of the tasks; by default the recipe's, else `local`.
         work: the parent of the recipe's output directory.
         downloads: the directory that inputs are downloaded to.
         reporter: receives the progress; by default nothing is reported.
@@ -207,6 +215,7 @@ def run(
         tokenizer=tokenizer,
         until=until,
         workers=workers,
+        executor=executor,
         work=work,
         downloads=downloads,
     )
@@ -223,6 +232,7 @@ def plan_run(
     tokenizer: str | Path | None = None,
     until: Step = "export",
     workers: int | None = None,
+    executor: str | None = None,
     work: str | Path = WORK,
     downloads: str | Path = DOWNLOADS,
 ) -> RunPlan:
@@ -248,6 +258,7 @@ def plan_run(
         run=paths.runs / chosen,
         backend=chosen,
         workers=workers,
+        executor=executor,
         corpus_given=bool(corpus),
         downloads=Path(downloads),
         scale=scale,
@@ -265,6 +276,7 @@ def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
     if plan.recipe.train and "train" in plan.steps:
         check_destinations(plan.recipe.train, reporter.note)
         check_trackers(plan.run, plan.recipe.train.trackers, reporter.note)
+        plan_submission(plan, reporter.command())  # checks [train.submit]
     if plan.scale and "corpus" in plan.steps and not plan.corpus_given:
         plan = plan._replace(recipe=with_tiny_inputs(plan.recipe, plan.downloads, reporter.note))
     code = next((code for step in plan.steps if (code := run_step(plan, step, reporter))), 0)
@@ -314,7 +326,7 @@ def _load(
 def _corpus(plan: RunPlan, reporter: RunReporter) -> int:
     if not plan.corpus_given:
         _fetch(plan, reporter)
-        with reporter.executor(plan.workers) as (executor, progress):
+        with reporter.executor(plan) as (executor, progress):
             build(plan.recipe, plan.paths.corpus, executor, progress)
     totals = read_manifest(plan.paths.corpus).totals
     reporter.result(f"{totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
@@ -340,7 +352,7 @@ def _tokenizer(plan: RunPlan, reporter: RunReporter) -> int:
     config = plan.recipe.tokenizer or TokenizerConfig()
     dataset = plan.recipe.dataset or DatasetConfig()
     material = CorpusTrainingData(Corpus(plan.paths.corpus), dataset.held_out)
-    with reporter.executor(plan.workers) as (executor, progress):
+    with reporter.executor(plan) as (executor, progress):
         card = train_tokenizer(material, config, plan.paths.tokenizer, executor, progress)
     reporter.result(card.signature)
     return 0
@@ -348,7 +360,7 @@ def _tokenizer(plan: RunPlan, reporter: RunReporter) -> int:
 
 def _dataset(plan: RunPlan, reporter: RunReporter) -> int:
     paths, config = plan.paths, plan.recipe.dataset or DatasetConfig()
-    with reporter.executor(plan.workers) as (executor, progress):
+    with reporter.executor(plan) as (executor, progress):
         dataset = pack(Corpus(paths.corpus), paths.tokenizer, config, paths.dataset, executor, progress)
     left_out = [f"{each.documents:,} documents of {each.source}" for each in dataset.left_out]
     reporter.result(", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits))
@@ -361,6 +373,8 @@ def _train(plan: RunPlan, reporter: RunReporter) -> int:
     recipe, tokenizer = plan.recipe, plan.paths.tokenizer
     if recipe.train is None:
         raise ConfigError("the recipe has no [train]", where=recipe.name)
+    if job := plan_submission(plan, reporter.command()):
+        return train_in_job(plan, job, reporter)
     if plan.runs != [plan.run]:
         code = train_folds(recipe.train, recipe.name, plan.backend, plan.run, tokenizer, through=reporter.train)
         if not code:

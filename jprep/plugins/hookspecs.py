@@ -58,7 +58,8 @@ def jprep_segmenters() -> Named:  # type: ignore[empty-body]
 def jprep_executors() -> Named:  # type: ignore[empty-body]
     """Return executors, `jprep.engine.runner.Executor`, which run tasks.
 
-    An executor is constructed with the number of workers and a function that returns whether the user asked to stop.
+    An executor is constructed with the number of workers and a function that returns whether the user asked to stop;
+    if its class has a `Config`, a `jprep.config.ConfigSection`, also with the options of the recipe's `[executor]`.
     """
 
 

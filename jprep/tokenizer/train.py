@@ -67,9 +67,14 @@ def train(
             a tokenizer.
         JprepError: any other failure; finished counts are kept, and the same call resumes.
     """
-    out = OutputDirectory(folder, TOKENIZER, files=(*FILES, README))
+    out = output_directory(folder)
     with out.claim():
         return _Training(data, config, out, executor, progress).run(restart=restart)
+
+
+def output_directory(folder: Path) -> OutputDirectory:
+    """Return the output directory of a tokenizer, with the names of its files."""
+    return OutputDirectory(folder, TOKENIZER, files=(*FILES, README))
 
 
 class _Training:
@@ -121,6 +126,7 @@ class _Training:
         self._progress.begin("learning", 0)
         vocabulary = self._learn(counted)
         failpoint("tokenizer.learnt")
+        self._progress.begin("scoring", 0)
         card = self._publish(self._stage(vocabulary, counted))
         self._out.clean()
         return card

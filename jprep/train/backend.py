@@ -59,6 +59,22 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     install: str
 
 
+class Nodes(msgspec.Struct, frozen=True):
+    """The hosts of `train.hosts` that a plan is made for.
+
+    Attributes:
+        count: number of hosts.
+        slots: processes for each host according to the hostfile or the scheduler; 0 if it does not say.
+        gpus: GPUs of each host according to the scheduler; 0 if it does not say.
+        strict: whether `slots` is a limit.
+    """
+
+    count: int
+    slots: int = 0
+    gpus: int = 0
+    strict: bool = False
+
+
 class Host(msgspec.Struct, frozen=True):
     """The machine that a plan is made on.
 
@@ -68,6 +84,8 @@ class Host(msgspec.Struct, frozen=True):
         memory: bytes of main memory.
         devices: names of its accelerators.
         device_memory: bytes of the smallest accelerator; 0 if unknown.
+        nodes: the hosts of the run, all like this one; None if it runs on this machine and the backend starts its
+            processes itself.
     """
 
     python: str
@@ -75,6 +93,25 @@ class Host(msgspec.Struct, frozen=True):
     memory: int
     devices: tuple[str, ...] = ()
     device_memory: int = 0
+    nodes: Nodes | None = None
+
+
+Starter = Literal["srun", "ssh", "pbs_tmrsh", "qrsh", "join"]
+"""The program that starts a launcher on each host of a run; `join`: each host runs `jprep train` itself."""
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Where jprep starts the processes of a plan.
+
+    Attributes:
+        starter: the program that starts a launcher on each host.
+        names: the hosts, the first of which has rank 0.
+        address: address of the first host for the other ones; "" to find it there.
+    """
+
+    starter: Starter
+    names: tuple[str, ...]
+    address: str = ""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,12 +167,15 @@ class Plan(msgspec.Struct, frozen=True):
         notes: sentences for the user: which layouts fit, commands to type on other machines.
         settings: the framework's own configuration, generated from the job, if it has one.
         machines: number of machines, one process each, if the user starts a worker on every machine but the first:
-            there `argv` runs with `--process N` appended, N from 1. 1 if there is nothing to start elsewhere.
+            there `argv` runs with `--process N` appended, N from 1. 1 if there is nothing to start elsewhere. With
+            `Host.nodes`, their number.
         target: the devices that the plan is made for; None for the machine that jprep plans on.
         host_memory: estimated bytes of main memory for each process besides `memory`, for offloaded tensors.
         smaller: smaller micro-batches, the largest first: what to try if memory runs out.
         vocabulary: number of ids with the padding of `train.model.pad_vocab`, which takes no part in the softmax and
             is not in checkpoints and exports; 0 if the backend does not pad.
+        placement: the hosts of the run; set by jprep if the plan was made for `Host.nodes`. Then `argv` is the command
+            of one process, which gets its rank in the variables of torchrun.
     """
 
     argv: tuple[str, ...]
@@ -151,6 +191,7 @@ class Plan(msgspec.Struct, frozen=True):
     host_memory: int = 0
     smaller: tuple[MicroBatchEstimate, ...] = ()
     vocabulary: int = 0
+    placement: Placement | None = None
 
 
 class Backend(ABC):
@@ -181,6 +222,7 @@ class Backend(ABC):
             (`jprep.train.hooks.check.FrameworkCheck`); "" if the worker calls no hooks.
         no_hooks_reason: why it calls none.
         scores: whether its inference server answers `Score` (`jprep.train.inference.protocol`).
+        several_hosts: whether `plan` supports `Host.nodes`: its worker takes its rank from torchrun's variables.
     """
 
     name: ClassVar[str]
@@ -191,6 +233,7 @@ class Backend(ABC):
     hooks: ClassVar[str] = ""
     no_hooks_reason: ClassVar[str] = "its worker has no place for them"
     scores: ClassVar[bool] = False
+    several_hosts: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, options: Any) -> list[Finding]:
@@ -223,6 +266,10 @@ class Backend(ABC):
             ConfigError: an unknown option, a value of the wrong type, or an option given under both names.
         """
         return parse_options(self, given)
+
+    def hosts(self, options: Any) -> str:
+        """Return the option that earlier versions had for `train.hosts`; "" if there is none."""
+        return ""
 
     def environment(self, options: Any) -> Environment:
         """Return the environment that the worker runs in: by default one under the backend's name.

@@ -146,6 +146,7 @@ def test_the_version_is_that_of_the_distribution(jprep: Run) -> None:
 
     assert package.__version__ == importlib.metadata.version("jprep")
     assert package.__version__ in jprep("--version").stdout
+    assert "__version__" in vars(package)  # read once
 
 
 def test_the_command_is_installed() -> None:

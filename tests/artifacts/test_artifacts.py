@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from jprep.corpus.readers.wikipedia import WikipediaReader
 from tests.conftest import Run, digests
 
 ARCHIVES = sorted(Path(__file__).parent.glob("*.tar.xz"))
@@ -67,6 +68,15 @@ def need_libraries_of(old: Path) -> None:
         pytest.skip(f"these artefacts were made with {', '.join(changed)}")
 
 
+def changed_reader(old: Path) -> bool:
+    """Return whether the corpus was made by a reader that works differently today."""
+    made_from = json.loads((old / "work/old/corpus/corpus.json").read_bytes())["made_from"]
+    readers = [source["reader"] for source in made_from["documents"]["sources"]]
+    return any(
+        reader["name"] == WikipediaReader.name and reader["version"] != WikipediaReader.version for reader in readers
+    )
+
+
 def test_there_are_artifacts() -> None:
     assert ARCHIVES
 
@@ -90,7 +100,9 @@ def test_a_finished_artifact_is_not_made_again(kind: str, old: Path, jprep: Run)
     need_libraries_of(old)
     folder = old / "work/old" / kind
     before = digests(folder)
-    jprep(*STAGES[kind], "recipe.toml", cwd=old)
+    refused = kind == "corpus" and changed_reader(old)
+    done = jprep(*STAGES[kind], "recipe.toml", cwd=old, code=2 if refused else 0)
+    assert ("works differently in this jprep" in done.stderr) == refused
     after = digests(folder)
     assert {name: after.get(name) for name in before} == before
 
@@ -98,6 +110,10 @@ def test_a_finished_artifact_is_not_made_again(kind: str, old: Path, jprep: Run)
 @pytest.mark.parametrize("kind", STAGES)
 def test_interrupted_work_is_finished_to_the_same_bytes(kind: str, old: Path, jprep: Run) -> None:
     need_libraries_of(old)
+    if kind == "corpus" and changed_reader(old):
+        command = [*STAGES[kind], "recipe.toml", "-o", old / "started" / kind]
+        assert "works differently in this jprep" in jprep(*command, cwd=old, code=2).stderr
+        return
     jprep(*STAGES[kind], "recipe.toml", "-o", old / "started" / kind, cwd=old)
     assert content(old / "started" / kind, kind) == content(old / "work/old" / kind, kind)
 
@@ -105,6 +121,8 @@ def test_interrupted_work_is_finished_to_the_same_bytes(kind: str, old: Path, jp
 @pytest.mark.parametrize("kind", STAGES)
 def test_the_same_recipe_still_gives_the_same_bytes(kind: str, old: Path, jprep: Run) -> None:
     need_libraries_of(old)
+    if kind == "corpus" and changed_reader(old):
+        pytest.skip("the reader wikipedia gives other text than the one that made this corpus")
     jprep(*STAGES[kind], "recipe.toml", "-o", old / "new", cwd=old)
     assert content(old / "new", kind) == content(old / "work/old" / kind, kind)
 

@@ -23,7 +23,7 @@ from jprep.dataset.exports import export_dataset
 from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.pack import pack
 from jprep.engine import manifest, runner
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.io import failpoints, hashing, verified_files
 from jprep.io.inputs import content_check

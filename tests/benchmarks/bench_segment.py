@@ -1,11 +1,13 @@
 """Segmenters beside the bare analysers they drive, word F1 on gold: `python -m tests.benchmarks.bench_segment [MB]`.
 
 Real text and gold come from the shared data folder (`JPREP_SHARED`, else `../shared`). The real Juman++ is measured
-where `jumanpp` is on PATH, or `JPREP_JUMANPP` and `JPREP_JUMANPP_MODEL` name it; never a fake.
+where `jumanpp` is on PATH, or `JPREP_JUMANPP` and `JPREP_JUMANPP_MODEL` name it; never a fake. `JPREP_POINTWISE_MODEL`
+names a model of `pointwise`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
@@ -26,6 +28,7 @@ import jumandic
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
 from jprep.corpus.segmenters.mecab import JumandicSegmenter, UnidicSegmenter
+from jprep.corpus.segmenters.pointwise import Pointwise
 from jprep.corpus.segmenters.sudachi import SudachiSegmenter
 from jprep.corpus.step import Segmenter
 from jprep.errors import MachineError
@@ -95,15 +98,20 @@ def libraries(texts: list[str]) -> None:
         "fugashi wakati, bare": lambda: clock(lambda: [wakati.parse(text) for text in texts]),
         "fugashi, words of nodes": lambda: clock(lambda: [[node.surface for node in full(text)] for text in texts]),
     }
-    for kind in (JumandicSegmenter, UnidicSegmenter, SudachiSegmenter):
+    for kind in (pointwise, JumandicSegmenter, UnidicSegmenter, SudachiSegmenter):
         try:
             made: Segmenter = kind()
         except MachineError as missing:
-            print(f"{kind.name}: {missing.what}")
+            print(missing.what)
             continue
-        runs[f"jprep {kind.name}"] = lambda made=made: clock(lambda: in_batches(made, texts))  # type: ignore[misc]
+        runs[f"jprep {made.name}"] = lambda made=made: clock(lambda: in_batches(made, texts))  # type: ignore[misc]
     size = sum(len(text.encode()) for text in texts)
     race(runs, size, "fugashi wakati, bare")
+
+
+def pointwise() -> Pointwise:
+    """The segmenter with the model that is named, else with an installed one."""
+    return Pointwise(Pointwise.Config(model=os.environ.get("JPREP_POINTWISE_MODEL", "")))
 
 
 def real() -> JumanppSegmenter | None:
@@ -151,7 +159,10 @@ def gold(corpus: str, table: dict[int, int]) -> list[list[str]]:
 
 def accuracy() -> None:
     """Word F1 of what cuts words by JUMAN's standard."""
-    for segmenter in filter(None, (JumandicSegmenter(), real())):
+    measured: list[Segmenter] = [JumandicSegmenter(), *filter(None, [real()])]
+    with contextlib.suppress(MachineError):
+        measured.append(pointwise())
+    for segmenter in measured:
         for corpus in ("kwdlc", "wac"):
             scores = []
             for table in ({}, HALF_WIDTH):

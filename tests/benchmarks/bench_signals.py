@@ -20,7 +20,7 @@ from jprep.corpus.document import Document
 from jprep.corpus.filters.presets.preset import PresetFilter
 from jprep.corpus.sentences import RuleSplitter
 from jprep.corpus.step import Signal
-from jprep.engine.worker import tune_memory
+from jprep.engine.executors.worker import tune_memory
 from tests.benchmarks.bench_filters import SHARED, batches, hojichar, load
 from tests.benchmarks.measure import JPREP
 

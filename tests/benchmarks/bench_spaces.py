@@ -17,7 +17,7 @@ from jprep.corpus.api import Corpus
 from jprep.corpus.build import build
 from jprep.corpus.config import decode_recipe, make_step
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.config import TokenizerConfig

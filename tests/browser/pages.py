@@ -101,7 +101,10 @@ def check_prints(page: Any) -> None:
 
 
 def check_everywhere(browser: Browser, address: str | Path, screenshots: Path, name: str) -> None:
-    """Check a page at all widths, in light and dark and on paper, with everything unfolded, and take screenshots."""
+    """Check a page at all widths, in light and dark and on paper, with everything unfolded, and take screenshots.
+
+    Whether it is accessible is checked at one width: colours, names and roles are those of every width.
+    """
     for width in WIDTHS:
         with browser.open(address, width) as page:
             check_fits(page)
@@ -110,10 +113,10 @@ def check_everywhere(browser: Browser, address: str | Path, screenshots: Path, n
                 page.screenshot(path=screenshots / f"{name}-{width}-{scheme}.png", full_page=True)
             open_details(page)
             check_fits(page)
-            for scheme in SCHEMES:
-                page.emulate_media(color_scheme=scheme)
-                check_accessible(page)
             if width == WIDTHS[0]:
+                for scheme in SCHEMES:
+                    page.emulate_media(color_scheme=scheme)
+                    check_accessible(page)
                 check_prints(page)
 
 

@@ -91,3 +91,21 @@ def test_fetch_takes_files_too(sample: Path, tmp_path: Path, jprep: Run) -> None
     assert digests(tmp_path / "d")[samples.DUMP] == digests(sample)[samples.DUMP]
     assert digests(sample)[samples.DUMP] in output
     assert "names no files" in jprep("corpus", "fetch", sample / "recipe.toml", code=2).stderr
+
+
+def test_a_recipe_to_filter_by_says_where_tasks_run_unless_an_option_does(
+    corpus: Path, sample: Path, tmp_path: Path, jprep: Run
+) -> None:
+    recipe, out = tmp_path / "r.toml", tmp_path / "out"
+    table = 'executor = { use = "queue", wait = false, poll = 1 }\n'
+    recipe.write_text(table + (sample / "recipe.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    command = ("corpus", "filter", corpus, "--recipe", recipe, "-o", out)
+    assert "in the queue" in jprep(*command, cwd=sample).stderr
+    other = ("--set", "corpus.filters=[{ signal = 'characters', max = 0 }]")
+    by_condition = ("corpus", "filter", corpus, "--filter", "characters>=0", "-o", out)
+    assert "without a recipe, only executor" in jprep(*by_condition, *other, cwd=sample, code=2).stderr
+    assert "nonsense" in jprep(*command, "--set", "executor.nonsense=1", cwd=sample, code=2).stderr
+    command = (*command, "--executor", "local", "--workers", 1)
+    jprep(*command, cwd=sample)
+    assert (out / "corpus.json").exists()
+    assert "different work" in jprep(*command, *other, cwd=sample, code=2).stderr  # the recipe's filters are replaced

@@ -172,5 +172,5 @@ def test_a_failure_of_the_default_segmenter_is_an_error(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(segmenters, "make_step", refuse)
     levels = {each.what.partition(":")[0]: each.level for each in segmenters.check_segmenters()}
-    others = ("jumanpp", "spaces", "sudachi", "unidic")
+    others = ("jumanpp", "pointwise", "spaces", "sudachi", "unidic")
     assert levels == {"jumandic": "error"} | dict.fromkeys(others, "note")

@@ -117,9 +117,9 @@ def test_the_data_steps_run_at_scale_tiny(source: str, folder: Path, jprep: Run)
 @pytest.mark.parametrize(
     ("source", "backend"),
     [
-        ("wikipedia", "torch"),
         ("cc100", "flax"),
-        ("text", "fairseq-xla"),
+        pytest.param("wikipedia", "torch", marks=pytest.mark.soak),
+        pytest.param("text", "fairseq-xla", marks=pytest.mark.soak),
         pytest.param("text", "deepspeed", marks=pytest.mark.soak),
         pytest.param("cc100", "keras", marks=pytest.mark.soak),
     ],

@@ -79,6 +79,7 @@ def test_quickstart(tmp_path: Path) -> None:
 
 
 @pytest.mark.backends
+@pytest.mark.soak
 @pytest.mark.skipif("JPREP_TORCH" not in os.environ, reason="no environment of the backend torch")
 def test_quickstart_finds_the_backend_without_variables(tmp_path: Path) -> None:
     shell = Shell(tmp_path)

@@ -51,6 +51,30 @@ def test_two_workers_make_the_same_bytes(
     assert digests(tmp_path / "again") == digests(trained[model])
 
 
+def test_a_dry_run_shows_what_is_counted_and_the_jobs_of_its_stages(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    out, text = tmp_path / "out", tmp_path / "a.txt"
+    command = ("tokenizer", "train", "-o", out, "--dry-run", "--executor", "slurm")
+    options = ("--model", "wordpiece", "--vocab-size", 1500, "--set", "executor.partition=p")
+    shown = jprep(*command, corpus, *options).stdout
+    assert f"{out} with the executor slurm\n" in shown
+    assert "documents" in shown and "wordpiece, 1,500 ids" in shown and "[MASK]" in shown
+    names = [line for line in shown.splitlines() if line.startswith("# ")]
+    assert names == [f"# {out}: the tasks of {stage}" for stage in ("counting", "summing", "merging")]
+    assert shown.count("#SBATCH --partition=p") == 3
+    text.write_text("これは文である。\n")
+    shown = jprep(*command, text, "--set", "executor.wait=false").stdout
+    assert f"# {out}/.state/corpus: the tasks of documents" in shown and "1 file, 25 bytes, by text" in shown
+    assert "tokenizer train" in shown.partition("# what follows merging")[0]
+    (counts := tmp_path / "counts").write_text("文\t3\n")
+    assert "jobs" not in jprep(*command, "--counts", counts).stdout
+    assert "with 1 worker\n" in jprep(*command[:-1], "local", "--counts", counts, "--workers", 1).stdout
+    os.mkfifo(pipe := tmp_path / "pipe")
+    assert "1 file, size unknown, by text" in jprep(*command, pipe).stdout
+    assert "no such file" in jprep(*command, "--counts", tmp_path / "absent", code=2).stderr
+    assert "No such" not in jprep(*command, corpus, "--set", "executor.nonsense=1", code=2).stderr
+    assert not out.exists()
+
+
 def test_a_finished_one_is_seen_to_be_whole(trained: dict[str, Path], corpus: Path, jprep: Run) -> None:
     before = digests(trained["bpe"])
     again = jprep("tokenizer", "train", corpus, "-o", trained["bpe"], *SMALL, "--json")

@@ -35,7 +35,8 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.backends
 
 SCRIPT = ROOT / "tests" / "fakes" / "transformers_models.py"
-BACKENDS = ["torch", "flax", *(["keras"] if os.environ.get("JPREP_KERAS") else [])]
+KERAS = [pytest.param("keras", marks=pytest.mark.soak)] if os.environ.get("JPREP_KERAS") else []
+BACKENDS = ["torch", "flax", *KERAS]
 STEPS, LENGTH, TOLERANCE = 20, 16, 1e-4
 FIRST = ["吾輩は猫である。", "名前はまだない。", "どこ", "the cats run", "犬と走る。", "名前   犬と　ABC"]
 SECOND = ["good", "bad cats", "吾輩は犬と猫である。名前はまだない。どこ どれ", ""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -130,6 +131,10 @@ name = "web"
 reader = "cc100"
 paths = ["{inputs}/{samples.CRAWL}"]
 {notes}
+[[corpus.sources]]
+name = "packed"
+reader = {{ use = "text", documents = "line", shard_mb = 0.001 }}
+paths = ["{inputs}/packed.txt.gz"]
 [corpus]
 normalizers = ["neologdn", "pausing"]
 filters = [{{ use = "length", min_chars = 10 }}]
@@ -148,6 +153,8 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder.joinpath(f"notes{n}.txt").write_text(
             own + "どの覚え書きにも同じこの行があって、初めのものだけが残る。\n"
         )
+    lines = "".join(f"圧縮された{n}行目で、どの行とも違う文である。\n" for n in range(60))  # five shards, four cached
+    folder.joinpath("packed.txt.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
     folder.joinpath("disturbed.toml").write_text(_recipe(folder), encoding="utf-8")
     return folder / "disturbed.toml"
 

@@ -19,7 +19,7 @@ from jprep.dataset.exports import export_dataset
 from jprep.dataset.lineage import find_origin, locate_document, text_around
 from jprep.dataset.manifest import DatasetConfig, read_dataset
 from jprep.dataset.pack import pack
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.stage import Receipt
 from jprep.errors import Interrupted, JprepError
@@ -124,9 +124,9 @@ WORK: dict[str, tuple[Work, tuple[int, ...]]] = {
     "linked corpus": (build_linked, (2, 4, 6, 7)),
     "segmented corpus": (build_segmented, (5, 7)),
     "corpus without near-duplicates": (build_near, (5, 6)),
-    "tokenizer of a corpus": (train_on_corpus, (1, 2)),
-    "tokenizer of inputs": (train_on_inputs, (4, 8, 9)),
-    "dataset": (pack_corpus, (2, 4, 5)),
+    "tokenizer of a corpus": (train_on_corpus, (1, 2, 3)),
+    "tokenizer of inputs": (train_on_inputs, (4, 8, 9, 10)),
+    "dataset": (pack_corpus, (2, 4, 5, 8, 10)),
 }
 """Kinds of work, and after how many tasks it is interrupted."""
 
@@ -156,8 +156,9 @@ def make_inputs(folder: Path) -> Inputs:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files below a folder that hold anything, but for the lock: no output depends on what it holds."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size and path.name != "LOCK")
+    """The files below a folder that hold anything, but for the lock and the usage: no output depends on them."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+    return sorted(path for path in files if path.name not in ("LOCK", "usage.json") and path.parent.name != "usage")
 
 
 def flips(folder: Path, chance: random.Random, count: int) -> Iterator[tuple[Path, int]]:

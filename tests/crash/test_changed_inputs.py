@@ -15,8 +15,8 @@ import pytest
 
 from jprep.corpus.build import build
 from jprep.corpus.config import decode_recipe
-from jprep.corpus.stages import read
-from jprep.engine.local import Local
+from jprep.corpus.stages import planned_shards, read
+from jprep.engine.executors.local import Local
 from jprep.engine.stage import Receipt
 from jprep.errors import InputError, Interrupted, JprepError, MismatchError
 from jprep.tokenizer.config import TokenizerConfig
@@ -118,7 +118,7 @@ class Made:
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small shards are tasks of their own."""
-    monkeypatch.setattr(read, "_GROUP", 1)
+    monkeypatch.setattr(planned_shards, "_GROUP", 1)
 
 
 @pytest.fixture(params=KINDS)

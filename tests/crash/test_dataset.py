@@ -13,8 +13,20 @@ import pytest
 from jprep.dataset.manifest import read_dataset
 from tests.command_server import CommandServer
 from tests.conftest import COMMAND, Run, digests, environment
+from tests.sampling import every
 
-PLACES = ["stage.begun@2", "output.opened", "output.written@9", "output.renamed@3", "receipt.written", "stage.done@2"]
+PLACES = [
+    "inputs.recorded",
+    "inputs.deleted@2",
+    "stage.begun@3",
+    "output.written@26",
+    "stage.begun@2",
+    "output.opened",
+    "output.written@9",
+    "output.renamed@3",
+    "receipt.written",
+    "stage.done@2",
+]
 PARTS = 3
 MIX = (
     'dataset.mix={weights={short=2,whole=1,s1=1},parts=[{name="short",where=[{signal="characters",max=21}]},'
@@ -57,7 +69,7 @@ def uninterrupted(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFa
     return digests(folder)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", every(3, PLACES))
 def test_killed_and_resumed(
     place: str,
     inputs: tuple[Path, Path],
@@ -85,7 +97,7 @@ def in_parts(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     return digests(folder)
 
 
-@pytest.mark.parametrize("place", MIX_PLACES)
+@pytest.mark.parametrize("place", every(3, MIX_PLACES))
 def test_killed_and_resumed_in_parts(
     place: str,
     inputs: tuple[Path, Path],
@@ -121,7 +133,7 @@ def test_killed_after_the_manifest_was_written(
 ) -> None:
     """The parts of work under way are still there: seen to be whole, they go."""
     folder = tmp_path / "dataset"
-    last = f"output.renamed@{2 + PARTS * 7 + 2 * 4 + 1}"  # manifests of stages; files and receipts; dataset.json
+    last = f"output.renamed@{3 + PARTS * 7 + 2 * (4 + 4) + 1}"  # manifests of stages; files and receipts; dataset.json
     env = environment(JPREP_FAILPOINT=f"{last}=kill")
     command_server.run([COMMAND, *command(inputs, folder)], env=env, group=True)
     assert (folder / "dataset.json").exists() and (folder / ".state/encoding").exists()

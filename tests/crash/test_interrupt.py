@@ -23,7 +23,7 @@ def test_the_first_ctrl_c_finishes_running_tasks(
     _, said = process.communicate(timeout=PATIENCE)
     committed = work.receipts()
     assert process.returncode == 130
-    assert "finishing the tasks that are running" in said
+    assert "finishing the tasks that are running here" in said
     assert said.rstrip().endswith("to resume:  jprep " + " ".join(work.command(workers)))
     assert 1 <= len(committed) < 6
     assert not list(work.folder.rglob("*.tmp-*"))
@@ -54,7 +54,9 @@ def test_the_second_ctrl_c_stops_at_once(workers: int, work: Work, uninterrupted
     await_true((work.folder / ".state" / "documents" / "stage.json").exists)
     process.send_signal(signal.SIGINT)
     assert process.stderr
-    while "finishing the tasks that are running" not in process.stderr.readline():  # two signals at once would be one
+    while (
+        "finishing the tasks that are running here" not in process.stderr.readline()
+    ):  # two signals at once would be one
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE)

@@ -12,6 +12,7 @@ from jprep import Corpus
 from tests.command_server import CommandServer
 from tests.conftest import COMMAND, digests, environment
 from tests.fakes.small_corpus import build_corpus, posts
+from tests.sampling import every
 
 CONDITIONS = ("--filter", "hiragana_share>=0.5", "--filter", "characters<=60")
 FAILPOINTS = [
@@ -57,7 +58,7 @@ def undisturbed(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory, comman
     return folder
 
 
-@pytest.mark.parametrize(("failpoint", "workers"), FAILPOINTS)
+@pytest.mark.parametrize(("failpoint", "workers"), every(3, FAILPOINTS))
 def test_killed_and_resumed(
     failpoint: str, workers: int, corpus: Corpus, undisturbed: Path, tmp_path: Path, command_server: CommandServer
 ) -> None:

@@ -9,10 +9,12 @@ import pytest
 
 from tests.command_server import CommandServer
 from tests.conftest import COMMAND, Run, digests, environment
+from tests.sampling import every
 
 PLACES = [
     "stage.begun", "stage.begun@2", "output.opened", "output.written@2", "output.renamed@3", "receipt.written",
-    "receipt.written@2", "stage.done", "tokenizer.counted", "tokenizer.learnt", "tokenizer.moved",
+    "receipt.written@2", "receipt.written@3", "inputs.recorded", "inputs.deleted", "inputs.deleted@2",
+    "stage.done", "tokenizer.counted", "tokenizer.learnt", "tokenizer.moved",
 ]  # fmt: skip
 
 
@@ -29,7 +31,7 @@ def uninterrupted(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep:
     return digests(folder)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", every(3, PLACES))
 def test_killed_and_resumed(
     place: str,
     corpus: Path,

@@ -12,9 +12,12 @@ from tests.command_server import CommandServer
 from tests.conftest import digests
 from tests.crash.conftest import Work
 from tests.fakes.web_archives import SENTENCES, info, members, page, record, response
+from tests.sampling import every
 
 ENCODINGS = {"utf-8": "utf-8", "Shift_JIS": "cp932", "EUC-JP": "euc_jp", "ISO-2022-JP": "iso2022_jp"}
 PAGES = 60
+POINTS = ["output.opened@2", "output.written@3", "receipt.written@3"]
+KILLED = [(point, workers) for point in POINTS for workers in (1, 2)]
 
 
 def archive() -> list[bytes]:
@@ -65,8 +68,7 @@ def test_two_workers_give_the_same_bytes(
     assert digests(work.folder) == once
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("point", ["output.opened@2", "output.written@3", "receipt.written@3"])
+@pytest.mark.parametrize(("point", "workers"), every(3, KILLED))
 def test_killed_and_resumed(
     point: str, workers: int, web_recipe: Path, once: dict[str, str], tmp_path: Path, command_server: CommandServer
 ) -> None:

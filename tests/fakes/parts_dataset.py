@@ -14,8 +14,8 @@ from jprep.dataset.indexed.split import IndexedSplit
 from jprep.dataset.manifest import DatasetManifest, PackedPart, dataset_config, read_dataset, write_dataset
 from jprep.dataset.mix import MixConfig, packed_parts
 from jprep.dataset.pack import pack
+from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import plain
-from jprep.engine.local import Local
 from jprep.engine.runner import SilentProgress
 from tests.unit.dataset.test_mixtures import mixed_dataset
 from tests.unit.tokenizer.vocabularies import finished, small

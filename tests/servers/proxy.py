@@ -6,10 +6,15 @@ import contextlib
 import http.client
 import itertools
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
+KINDS = ("status", "break", "short", "late")
+"""How requests fail."""
+
+_LATE = 0.3  # seconds
 _HOP = ("connection", "transfer-encoding", "keep-alive")
 
 
@@ -17,8 +22,8 @@ class Faults:
     """Decides which requests fail, and counts them.
 
     Args:
-        every: every n-th request fails; 0 lets all pass. Every second failure is an answer with status 503, the
-            others are connections that break.
+        every: every n-th request fails; 0 lets all pass. Failures are, in turn, an answer with status 503, a connection
+            that breaks, an answer that ends too early, and one that comes late.
 
     Attributes:
         requests: the requests so far.
@@ -30,13 +35,13 @@ class Faults:
         self._lock, self._numbers = threading.Lock(), itertools.count(1)
 
     def next(self) -> str:
-        """Return how the next request fails: `""`, `status` or `break`."""
+        """Return how the next request fails: `""` or one of `KINDS`."""
         with self._lock:
             self.requests = next(self._numbers)
             if not self.every or self.requests % self.every:
                 return ""
             self.failed += 1
-            return "status" if self.failed % 2 else "break"
+            return KINDS[(self.failed - 1) % len(KINDS)]
 
 
 @contextlib.contextmanager
@@ -53,10 +58,13 @@ def faulty_proxy(address: str, every: int = 20) -> Iterator[tuple[str, Faults]]:
             if fault == "break":
                 self.close_connection = True
                 self.connection.close()
-            elif fault:
+            elif fault == "status":
                 self._answer(503, [("Content-Length", "0")], b"")
             else:
-                self._answer(*_ask(address, self.command, self.path, dict(self.headers.items()), body))
+                time.sleep(_LATE if fault == "late" else 0)
+                status, headers, data = _ask(address, self.command, self.path, dict(self.headers.items()), body)
+                self.close_connection |= fault == "short"
+                self._answer(status, headers, data[: len(data) // 2] if fault == "short" else data)
 
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_PATCH = _forward
 

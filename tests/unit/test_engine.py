@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
+from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import differences, fingerprint, plain
-from jprep.engine.local import Local
 from jprep.engine.runner import TaskRunner, list_outputs, refuse_mismatch, run_stage, sum_counts
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.errors import InputError, Interrupted, JprepError, MismatchError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jprep.corpus import input_files
 from jprep.errors import ConfigError, DamagedError, JprepError, MachineError
 from jprep.io.inputs.streams import open_raw
 from jprep.io.remote import (
@@ -31,6 +33,7 @@ from jprep.io.remote import (
 from jprep.io.remote import retry as retry_module
 from jprep.io.remote.errors import classify_error, translate_remote_error
 from jprep.io.remote.folders import RECORD
+from jprep.io.remote.ranges import ObjectFile
 
 DATA = bytes(range(256)) * 100
 SHA256 = hashlib.sha256(DATA).hexdigest()
@@ -223,6 +226,62 @@ def test_an_input_is_the_same_where_reads_fail(data: bytes, sizes: list[int]) ->
         source._file = Flaky(source._file)
         parts = [opened.read(size) for size in sizes]
         assert b"".join([*parts, opened.read()]) == data
+
+
+class Requested(io.BytesIO):
+    """An object that notes the ranges that are requested; each third answer is too short."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.size, self.ranges = len(data), list[tuple[int, int]]()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        begin, data = self.tell(), super().read(size)
+        self.ranges.append((begin, len(data)))
+        return data if len(self.ranges) % 3 else data[:-1]
+
+
+def test_only_what_is_read_is_requested_and_more_in_sequence() -> None:
+    data = os.urandom(40 << 20)
+    file = ObjectFile(part := Requested(data), URL)
+    file.seek(30 << 20)
+    assert file.read(1000) == data[30 << 20 : (30 << 20) + 1000]
+    assert sum(size for _, size in part.ranges) == 1 << 18
+    file = ObjectFile(whole := Requested(data), URL)
+    assert b"".join(iter(lambda: file.read(1 << 20), b"")) == data  # a read may give less than it asks for
+    assert len(whole.ranges) < 20 and max(size for _, size in whole.ranges) == 8 << 20
+
+
+def test_a_busy_store_gets_longer_pauses_and_the_user_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    answers = iter([OSError(16, "Please reduce your request rate. (SlowDown)")] * 6)
+
+    def busy() -> str:
+        for error in answers:
+            raise error
+        return "done"
+
+    assert retry_remote(busy, "s3://b/x/y", "read") == "done"
+    assert len(slept) == 6 and 15 <= slept[3] <= 45  # after four attempts with the pauses of any error
+    assert "s3://b asks for fewer requests" in caplog.text and "SlowDown" in caplog.text
+
+
+def test_an_object_is_hashed_again_only_if_its_store_calls_it_something_else(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.pipe_file("/store/x", b"one")
+    versions = iter(["a", "a", "a", "b", "b", "", ""])
+    monkeypatch.setattr(input_files, "object_version", lambda url: next(versions))
+    known: dict[str, Any] = {}
+    first = input_files.describe_input("memory://store/x", known)
+    store.pipe_file("/store/x", b"two")
+    assert input_files.describe_input("memory://store/x", known) == first
+    assert input_files.describe_input("memory://store/x", known).sha256 == hashlib.sha256(b"two").hexdigest()
+    assert len(known) == 2
+    assert input_files.describe_input("memory://store/x", known).size == 3 and len(known) == 2
 
 
 class Flaky:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jprep.train.backend import Backend, Finding, Host, Plan
+from jprep.train.hosts.processes import host_count
 from jprep.train.job.config import Job
 from jprep_deepspeed.options import Options
 from jprep_deepspeed.planning.checks import environment_findings
@@ -23,26 +24,33 @@ class DeepSpeed(Backend):
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
     scores: ClassVar[bool] = True
+    several_hosts: ClassVar[bool] = True
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and what would make a run with these options fail here."""
         return environment_findings(self, options)
 
+    def hosts(self, options: Any) -> str:
+        """Return the option `hosts`, which is now `train.hosts`."""
+        hosts: str = options.hosts
+        return hosts
+
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
         """Plan a single process, or several that a launcher starts.
 
         Raises:
-            ConfigError: the batch cannot be divided, an option is out of range, options exclude each other, the hosts
-                are not available, or a DeepSpeed configuration disagrees with the job.
+            ConfigError: the batch cannot be divided, an option is out of range, options exclude each other, or a
+                DeepSpeed configuration disagrees with the job.
         """
         chosen = choose_layout(job, self.read_options(job.options), host)
         layout, options = chosen.layout, chosen.options
         arguments = worker_arguments(run, chosen.config, layout)
-        started = launch_command(options, chosen.hosts, host, layout.device, arguments)
+        started = launch_command(options, chosen.processes, host, layout.device, arguments)
         return Plan(
             argv=started.argv,
             env=started.env,
             processes=layout.world,
+            machines=host_count(host),
             micro_batch=layout.micro_batch,
             accumulate=layout.accumulate,
             memory=chosen.memory.total,

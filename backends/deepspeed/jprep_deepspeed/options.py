@@ -29,10 +29,9 @@ class Options(MachineOptions, frozen=True, kw_only=True):
         deterministic: on GPUs, use kernels whose results do not depend on the order of threads.
         threads: CPU threads of each process; 0 divides the cores among the processes.
         ds_config: path of a DeepSpeed configuration in JSON. Values that the job determines must agree with it.
-        launcher: program that starts the processes of a single host; a hostfile always uses `deepspeed`.
-        hosts: "" is this host, `slurm` the hosts of the Slurm allocation, anything else the path of a hostfile
-            (lines `NAME slots=N`).
-        port: rendezvous port on the first host; 0 is a free one, DeepSpeed's 29500, or one derived from the Slurm job.
+        launcher: program that starts the processes of this machine, without `train.hosts`.
+        hosts: the former place of `train.hosts`; it has the same values.
+        port: rendezvous port on the first host; 0 is a free one, or DeepSpeed's 29500 with its launcher.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -89,6 +89,7 @@ def test_offloaded_state_counts_as_main_memory(published: Job) -> None:
     assert "of its host's" in away.notes[2] and "of its host's" not in here.notes[2]
 
 
+@pytest.mark.soak
 def test_the_estimate_is_within_15_percent_of_two_processes(tmp_path: Path) -> None:
     """Compare the peak of all tensors in a step with 3 million weights, in each stage."""
     config = {"model_type": "gpt2", "n_embd": 256, "n_layer": 4, "n_head": 2, "n_positions": 128}

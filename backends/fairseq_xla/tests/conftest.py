@@ -11,12 +11,35 @@ import pytest
 
 pytest.register_assert_rewrite("jprep.testing.backend_suite")
 
+ON_XLA = {f"test_{name}_fairseq_xla" for name in ("backend_suite", "hosts", "native_cli", "patches", "training")} | {
+    "test_torch_on_xla"
+}
+"""Files with tests of XLA. The others are run daily with plain fairseq, in an environment of its own."""
+
+LONG = {
+    "test_a_non_finite_loss_ends_the_run",
+    "test_a_padded_vocabulary_makes_the_same_steps",
+    "test_a_stopped_run_saves_and_resumes",
+    "test_an_exported_model_has_the_measured_loss",
+    "test_memory_does_not_grow_with_the_corpus",
+    "test_weight_decay_of_all_tensors_includes_norms",
+}
+"""Tests that take a minute or more on XLA, which compiles each program, and that are run daily with plain fairseq."""
+
 if find_spec("fairseq"):
     import torch
 
     torch.set_num_threads(1)  # models are tiny
 else:
     collect_ignore_glob = ["test_*"]
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests marked `soak` are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests that need no XLA, or take long on it, to `make soak` where XLA is."""
+    for item in items if find_spec("torch_xla") else []:
+        if item.path.stem not in ON_XLA or item.name in LONG:
+            item.add_marker("soak")
 
 
 @pytest.fixture(scope="session")

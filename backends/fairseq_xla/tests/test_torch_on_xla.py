@@ -15,7 +15,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(("case", "devices"), [("gpt2-clm", 1), ("gpt2-clm", 4), ("roberta-mlm", 4)])
+@pytest.mark.parametrize(
+    ("case", "devices"),
+    [
+        ("gpt2-clm", 4),
+        pytest.param("gpt2-clm", 1, marks=pytest.mark.soak),
+        pytest.param("roberta-mlm", 4, marks=pytest.mark.soak),
+    ],
+)
 def test_losses_are_the_golden_ones(case: str, devices: int, tmp_path: Path) -> None:
     trained = SuiteRunner(tmp_path, "torch", {"device": "xla", "devices": devices, "threads": 1}).trained(case)
     assert list(trained.losses().values()) == pytest.approx(golden_curve(case).train, rel=1e-4)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jprep.train.backend import Backend, Finding, Host, Plan
+from jprep.train.hosts.processes import host_count
 from jprep.train.job.config import Job
 from jprep.train.launcher.multihost import multihost_note
 from jprep.train.planning.checks import inspect_environment
@@ -24,6 +25,7 @@ class Flax(Backend):
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_flax.worker.hooks"
+    several_hosts: ClassVar[bool] = True
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and whether it has the device of the options."""
@@ -40,7 +42,7 @@ class Flax(Backend):
             argv=(host.python, "-m", *worker_command(layout, run)),
             env=worker_environment(layout),
             processes=layout.processes,
-            machines=layout.processes if layout.coordinator else 1,
+            machines=layout.processes if layout.coordinator else host_count(host),
             micro_batch=layout.micro_batch,
             accumulate=layout.accumulate,
             memory=layout.memory,

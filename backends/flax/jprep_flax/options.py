@@ -25,9 +25,9 @@ class Options(TpuMachineOptions, frozen=True, kw_only=True):
         device: `auto` uses GPUs if there are any, else TPUs, else the CPU.
         devices: devices of each process; 0 divides those of this machine among its processes. On a CPU they are
             virtual, for trials.
-        processes: number of processes; one drives all devices of a machine.
+        processes: number of processes, of each host with `train.hosts`; one drives all devices of a machine.
         coordinator: address and port of this machine, as the others reach it, if each process runs on a machine of its
-            own; all of them see the run directory under one path. "" runs on this machine only.
+            own that you start by hand; all of them see the run directory under one path. `train.hosts` needs none.
         data: axis along which the rows of a batch are sharded and weights are not; 0 uses what the other axes leave.
         fsdp: axis along which rows are sharded, and weights, gradients and optimizer, too; 0 is 1, or all devices if
             they would not fit otherwise.

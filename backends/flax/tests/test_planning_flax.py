@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Host, Plan
+from jprep.train.backend import Host, Nodes, Plan
 from jprep.train.planning import checks as shared_checks
 from jprep.train.run.directory import read_job
 from jprep_flax.backend import Flax
@@ -64,6 +64,18 @@ def test_each_of_several_machines_has_a_process_and_the_plan_has_its_command(run
     assert "NUMBER is 1 to 3" in found.notes[-1] and found.notes[-1].endswith(
         f"jprep.train.launcher.multihost {run} NUMBER"
     )
+
+
+def test_on_several_hosts_jprep_starts_each_process(run: Path) -> None:
+    nodes = msgspec.structs.replace(GPUS, nodes=Nodes(2))
+    found = plan(run, nodes)
+    assert (found.processes, found.machines, found.micro_batch, mesh(found)) == (2, 2, 4, (4, 1, 1))
+    assert "jprep_flax.worker" in found.argv and found.settings["per_host"] == 1
+    two = plan(run, nodes, processes=2)
+    assert (two.processes, two.machines, two.settings["devices"]) == (4, 2, 1)
+    assert two.target and (two.target.hosts, two.target.count) == (2, 4)
+    with pytest.raises(ConfigError, match="and a coordinator are given"):
+        plan(run, nodes, processes=2, coordinator="10.0.0.1:9876")
 
 
 @pytest.mark.parametrize(

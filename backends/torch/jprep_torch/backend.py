@@ -27,6 +27,7 @@ class Torch(Backend):
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
     scores: ClassVar[bool] = True
+    several_hosts: ClassVar[bool] = True
 
     def environment(self, options: Any) -> Environment:
         """Return the environment for the device: torch_xla and torch_tpu need other versions of PyTorch."""
@@ -52,7 +53,7 @@ class Torch(Backend):
             env=env | (xla.environment_variables(layout.devices, tpu=tpu) if layout.device == "xla" else {}),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
-            micro_batch=layout.micro_batch // layout.hosts,
+            micro_batch=layout.micro_batch // (layout.hosts if layout.device == "xla" else 1),
             accumulate=layout.accumulate,
             memory=layout.memory,
             notes=_notes(layout, run, tpu=tpu),

@@ -68,8 +68,10 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Computed:
 @pytest.mark.parametrize("case", CASES)
 def test_the_reference_computes_the_golden_curve(computed: Computed, case: str):
     _, curve, _ = computed(case)
-    assert curve.train == pytest.approx(golden_curve(case).train, rel=1e-9)
-    assert curve.validation == pytest.approx(golden_curve(case).validation, rel=1e-9)
+    # transformers computes the angles of RoPE in float32, whose last bits depend on the CPU.
+    rel = 2e-6 if case.startswith("llama") else 1e-9
+    assert curve.train == pytest.approx(golden_curve(case).train, rel=rel)
+    assert curve.validation == pytest.approx(golden_curve(case).validation, rel=rel)
 
 
 def _without_pair_loss(losses: Losses, batch: Any) -> Losses:

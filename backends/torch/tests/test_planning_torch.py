@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Host, Plan
+from jprep.train.backend import Host, Nodes, Plan
 from jprep.train.planning import checks as core_checks
 from jprep.train.planning import machine
 from jprep.train.run.directory import read_job
@@ -49,6 +49,24 @@ def test_torchrun_starts_one_process_for_each_gpu(run: Path) -> None:
     assert (found.processes, found.micro_batch) == (2, 2)
     assert "torch.distributed.run" in found.argv and found.argv[-1] == "cuda"
     assert "RANK" not in found.env and found.env["CUBLAS_WORKSPACE_CONFIG"]
+
+
+def test_on_several_hosts_jprep_starts_each_process(run: Path) -> None:
+    nodes = msgspec.structs.replace(GPUS, nodes=Nodes(2))
+    found = plan(run, nodes)
+    assert (found.processes, found.machines, found.micro_batch) == (4, 2, 1)
+    assert found.argv[:4] == ("python", "-m", "jprep_torch.worker", "train")
+    assert found.target and (found.target.hosts, found.target.count) == (2, 4)
+    alone = plan(run, msgspec.structs.replace(CPU, nodes=Nodes(1)))
+    assert (alone.processes, alone.machines, alone.micro_batch) == (1, 1, 4)
+    with pytest.raises(ConfigError, match="device xla does not support"):
+        plan(run, nodes, device="xla")
+
+
+def test_a_model_is_sharded_among_all_hosts(run: Path) -> None:
+    nodes = msgspec.structs.replace(GPUS, nodes=Nodes(2))
+    one, two = (plan(run, host, shard="yes", micro_batch=1) for host in (GPUS, nodes))
+    assert two.memory < one.memory
 
 
 def test_a_model_that_does_not_fit_is_sharded_but_not_its_half_precision_copies(run: Path) -> None:

@@ -26,12 +26,14 @@ def graceful_interrupt() -> Iterator[Callable[[], bool]]:
         if requested:
             raise KeyboardInterrupt
         requested = True
-        note("\nfinishing the tasks that are running; interrupt again to stop at once")
+        note("\nfinishing the tasks that are running here; interrupt again to stop at once")
 
     before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: requested
     except (Interrupted, KeyboardInterrupt) as stop:
+        if isinstance(stop, Interrupted) and stop.fix:  # an executor whose tasks run elsewhere
+            raise
         raise Interrupted("interrupted; finished work is kept", fix=f"to resume:  {current_command()}") from stop
     finally:
         for number, handler in before.items():

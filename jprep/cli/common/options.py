@@ -10,6 +10,9 @@ from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL
 from jprep.cli.completion.candidates import BACKEND_NAME, EXECUTOR_NAME, RECIPE_PATH
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""The type of an existing file."""
+
 FOLDER = click.argument("folder", type=FINISHED_OUTPUT)
 RECIPE = click.argument("recipe", type=RECIPE_PATH)
 """A recipe's file, or the name of one that comes with jprep."""
@@ -25,7 +28,10 @@ OVERRIDES = click.option(
 )
 WORKERS = click.option("--workers", type=click.IntRange(1), help="Number of processes. Default: the number of cores.")
 EXECUTOR = click.option(
-    "--executor", type=EXECUTOR_NAME, default="local", show_default=True, metavar="NAME", help="Where tasks run."
+    "--executor", type=EXECUTOR_NAME, metavar="NAME", help="Where tasks run. Default: the recipe's, else local."
+)
+EXECUTOR_OPTIONS = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set an option of the executor, executor.KEY=VALUE."
 )
 WORK_FOLDER = click.option(
     "--work", type=OUTPUT_PATH, default=Path("work"), show_default=True, help="Parent directory of a recipe's outputs."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, TextIO, cast
 
@@ -32,6 +32,7 @@ def set_level(level: Level) -> None:
     """Set how much this process prints."""
     global _level
     _level = level
+    logging.getLogger("jprep").setLevel(logging.INFO if verbose() else logging.NOTSET)
 
 
 def quiet() -> bool:
@@ -53,6 +54,24 @@ def echo(text: str = "") -> None:
     """Print a line of a result."""
     log_message(text)
     click.echo(escaped(text))
+
+
+def describe_files(patterns: Sequence[str]) -> str:
+    """Return the number and the size of the inputs that match patterns, for `--dry-run`.
+
+    Raises:
+        ConfigError: a pattern matches nothing.
+        MachineError: an input cannot be read.
+    """
+    from jprep.io.inputs.paths import expand_patterns, size_of
+
+    paths = expand_patterns(patterns)
+    sizes = [size_of(path) for path in paths]
+    known = [size for size in sizes if size is not None]
+    unknown = len(sizes) - len(known)
+    shown = [f"{sum(known):,} bytes"] if known else []
+    shown += [f"size of {unknown:,} unknown" if known else "size unknown"] if unknown else []
+    return ", ".join([f"{len(paths):,} file{'' if len(paths) == 1 else 's'}", *shown])
 
 
 def echo_json(value: Any) -> None:
@@ -120,8 +139,12 @@ class _Escaping:
 
 
 class LogHandler(logging.Handler):
-    """Print warnings of the library to standard error, escaped, one per line."""
+    """Print warnings of the library, and notes under `--verbose`, to standard error, escaped, one per line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a warning."""
-        error(f"warning: {one_line(record.getMessage())}")
+        """Print a warning or a note."""
+        text = one_line(record.getMessage())
+        if record.levelno >= logging.WARNING:
+            error(f"warning: {text}")
+        else:
+            note(text)

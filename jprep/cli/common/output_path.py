@@ -21,7 +21,7 @@ class OutputPath(click.Path):
             click.BadParameter: it is empty.
             ConfigError: it is a URL.
         """
-        from jprep.engine.output_directory import refuse_url
+        from jprep.engine.output_paths import refuse_url
 
         if not str(value):
             self.fail("the path is empty", param, ctx)

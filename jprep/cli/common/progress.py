@@ -17,7 +17,18 @@ from jprep.engine.stage import Receipt
 INTERVAL = 30.0
 """Seconds between two lines, without a terminal."""
 
-_NAMES = {"documents": "reading", "dedup": "comparing", "words": "segmenting"}
+_NAMES = {
+    "inputs": "cutting the inputs",
+    "documents": "reading",
+    "dedup": "comparing",
+    "words": "segmenting",
+    "ids": "comparing ids",
+    "repeated_ids": "comparing ids",
+    "summing": "adding up counts",
+    "merging": "merging counts",
+    "joining": "joining",
+    "committing": "checking",
+}
 _MB = 1e6
 
 

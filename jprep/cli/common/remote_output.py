@@ -60,8 +60,12 @@ class FinishedOutput(click.Path):
         return download_output(str(value), lambda text: note(f"jprep: {text}"))
 
 
-def local_corpus(source: str) -> str:
+def local_corpus(source: str, *, manifest_only: bool = False) -> str:
     """Return the path of a local copy if this is the URL of a finished corpus; else the argument.
+
+    Args:
+        source: a path or a URL.
+        manifest_only: whether the copy has the manifest only and lasts as long as the command, for `--dry-run`.
 
     Raises:
         JprepError: see `jprep.pipeline.remote.download.download_output`.
@@ -73,6 +77,11 @@ def local_corpus(source: str) -> str:
     is_file = source.endswith((".txt", ".tsv", ".csv", ".jsonl", ".parquet", *SUFFIXES))  # saves a request
     if not is_url(source) or is_file or read_bytes(join_url(source, MANIFEST)) is None:
         return source
+    if manifest_only:
+        from jprep.pipeline.remote.download import download_manifest
+
+        folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory(prefix="jprep-"))
+        return str(download_manifest(source, Path(folder)))
     return str(FINISHED_OUTPUT.convert(source, None, None))
 
 

@@ -14,12 +14,12 @@ from jprep.io.escaping import one_line
 
 COMMANDS = (
     "backends", "compare", "completion", "convert", "corpus", "dataset", "doctor", "export", "infer", "init",
-    "plugins", "push", "quality", "quickstart", "recipes", "report", "run", "service", "text", "tokenizer",
-    "train", "view",
+    "plan", "plugins", "push", "quality", "quickstart", "recipes", "report", "run", "segmenter", "service", "status",
+    "text", "tokenizer", "train", "view", "work",
 )  # fmt: skip
 """The commands' names, for `make_runnable`; importing the commands to list them would be slow."""
 
-_JPREP = re.compile(rf"(?<![\w./'\"-])jprep(?= (?:{'|'.join(COMMANDS)})\b)")
+_JPREP = re.compile(rf"(?<![\w./'\"-])(?<!-m )jprep(?= (?:{'|'.join(COMMANDS)})\b)")
 _PIP = re.compile(r"(?<![\w./'\"-])pip(?= install )")
 
 
@@ -27,6 +27,8 @@ _PIP = re.compile(r"(?<![\w./'\"-])pip(?= install )")
 def program_name() -> str:
     """Return how a shell calls this program: `jprep` if it is on PATH, else its path, quoted."""
     called = sys.argv[0]
+    if Path(called).name == "__main__.py":
+        return f"{shell_quote(sys.executable)} -m jprep"
     found = shutil.which("jprep")
     if "/" not in called or (found and Path(found).resolve() == Path(called).resolve()):
         return "jprep"

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.execution import describe_executor, limit_blas_threads, open_executor
 from jprep.cli.common.options import DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
-from jprep.cli.common.output import echo, next_steps
+from jprep.cli.common.output import describe_files, echo, next_steps
 from jprep.cli.common.remote_output import Url, local_output
 from jprep.cli.completion.candidates import PATTERN, RECIPE_PATH, SEGMENTER
-from jprep.io.machine import cpu_count
 
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
@@ -52,7 +51,7 @@ def build(
     segmenter: str | None,
     overrides: tuple[str, ...],
     workers: int | None,
-    executor: str,
+    executor: str | None,
     output: Path | Url | None,
     work: Path,
     restart: bool,
@@ -70,31 +69,33 @@ def build(
       jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
     """
     limit_blas_threads()
+    from jprep.cli.cluster.scripts import show_scripts
     from jprep.cli.common.next_commands import CommandContext, after_corpus
     from jprep.cli.common.reader_hints import explain_reader_options
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.corpus.stats import show
     from jprep.corpus.build import build as build_corpus
-    from jprep.corpus.build import output_directory
-    from jprep.engine.worker import tune_memory
+    from jprep.corpus.build import output_directory, stage_names
+    from jprep.engine.executors.worker import tune_memory
     from jprep.pipeline.remote.manifests import CORPUS
 
     if isinstance(output, Path):
         refuse_unused("-o names the output directory", "work")
     if dry_run:
-        refuse_unused("--dry-run builds nothing", "as_json")
+        refuse_unused("--dry-run builds nothing", "as_json", "restart")
     loaded = _recipe(recipe, inputs, segmenter, overrides)
     own = work / loaded.name / "corpus"
     folder = output if isinstance(output, Path) else own
     if dry_run:
         output_directory(folder).check()
-        _show_plan(loaded, folder, workers or cpu_count())
+        _show_plan(loaded, folder, describe_executor(loaded.executor, executor, workers))
+        show_scripts(loaded.executor, executor, [(folder, stage_names(loaded.corpus))])
         return
     tune_memory()
     with (
         local_output(output, CORPUS, own, replace=restart),
         explain_reader_options(loaded, recipe),
-        open_executor(workers, executor) as (running, progress),
+        open_executor(workers, executor, loaded.executor) as (running, progress),
     ):
         manifest = build_corpus(loaded, folder, running, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
@@ -121,21 +122,18 @@ def _recipe(
     return recipe
 
 
-def _show_plan(recipe: Recipe, folder: Path, workers: int) -> None:
+def _show_plan(recipe: Recipe, folder: Path, where: str) -> None:
     """Print what would be built."""
     from jprep.corpus.config import step_name
     from jprep.corpus.stages.read import CorpusSteps
-    from jprep.io.inputs.paths import expand_patterns, size_of
 
     corpus = recipe.corpus
     CorpusSteps(corpus, corpus.segmenter).close()  # report now what is misspelt or not installed
-    echo(f"{recipe.name}: {folder} with {workers} workers")
+    echo(f"{recipe.name}: {folder} {where}")
     for source in corpus.sources:
-        paths = expand_patterns(source.paths)
-        size = sum(size_of(path) or 0 for path in paths)
         reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
         filters = corpus.filters_of(source)
-        echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
+        echo(f"  read       {source.name}: {describe_files(source.paths)}, by {reader}")
         if source.normalizers is not None or source.as_is:
             names = ", ".join(map(step_name, corpus.normalizers_of(source)))
             echo(f"  normalize  {source.name}: {names or 'nothing'}")

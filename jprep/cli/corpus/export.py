@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.common.execution import open_executor
-from jprep.cli.common.options import FOLDER, WORKERS
+from jprep.cli.common.execution import executor_options, open_executor
+from jprep.cli.common.options import EXECUTOR, EXECUTOR_OPTIONS, FOLDER, WORKERS
 from jprep.cli.common.output import content_stream, note
 from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_file, local_output
 
 if TYPE_CHECKING:
     from jprep.corpus.api import Corpus
+    from jprep.engine.executors.choice import ExecutorRef
 
 
 @click.command()
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     help="Write files of N lines into the directory -o. Interrupt at any time and rerun to resume.",
 )
 @WORKERS
+@EXECUTOR
+@EXECUTOR_OPTIONS
 def export(
     folder: Path,
     form: str,
@@ -47,6 +50,8 @@ def export(
     no_blank_lines: bool,
     lines_per_file: int | None,
     workers: int | None,
+    executor: str | None,
+    overrides: tuple[str, ...],
 ) -> None:
     """Write a corpus as text.
 
@@ -66,14 +71,15 @@ def export(
         refuse_unused("--lines-per-file writes the whole corpus", "limit")
         if output is None:
             raise click.UsageError("--lines-per-file needs the output directory -o")
-        _write_files(Corpus(folder), output, lines_per_file, (form, unit, not no_blank_lines), workers)
+        how = (workers, executor, executor_options(overrides))
+        _write_files(Corpus(folder), output, lines_per_file, (form, unit, not no_blank_lines), how)
         return
-    refuse_unused("one file is written by one process", "workers")
+    refuse_unused("one file is written by one process", "workers", "executor", "overrides")
     _write_file(Corpus(folder), output, (form, unit, not no_blank_lines), limit)
 
 
 def _write_file(corpus: Corpus, output: Path | Url | None, form: tuple[str, str, bool], limit: int | None) -> None:
-    from jprep.engine.output_directory import check_output_file
+    from jprep.engine.output_paths import check_output_file
     from jprep.io.atomic import atomic_path
 
     name, unit, blank_lines = form
@@ -92,13 +98,17 @@ def _write_file(corpus: Corpus, output: Path | Url | None, form: tuple[str, str,
 
 
 def _write_files(
-    corpus: Corpus, output: Path | Url, lines_per_file: int, form: tuple[str, str, bool], workers: int | None
+    corpus: Corpus,
+    output: Path | Url,
+    lines_per_file: int,
+    form: tuple[str, str, bool],
+    how: tuple[int | None, str | None, ExecutorRef | None],
 ) -> None:
     from jprep.corpus.exporting.text_files import export_text_files
     from jprep.pipeline.remote.manifests import TEXT_EXPORT
 
     chosen = corpus.text_format(*form)
-    with local_output(output, TEXT_EXPORT) as out, open_executor(workers) as (executor, progress):
+    with local_output(output, TEXT_EXPORT) as out, open_executor(*how) as (executor, progress):
         exported = export_text_files(corpus.folder, corpus.manifest, out, lines_per_file, chosen, executor, progress)
     counts = exported.counts
     documents, lines = counts.get("documents", 0), counts.get("lines", 0)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.execution import executor_options, limit_blas_threads, open_executor
 from jprep.cli.common.options import EXECUTOR, FOLDER, RESTART, WORKERS
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.completion.candidates import RECIPE_PATH
 
 if TYPE_CHECKING:
     from jprep.corpus.refilter.request import FilterRequest
+    from jprep.pipeline.recipe import Recipe
 
 
 @click.command("filter")
@@ -44,6 +45,13 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
 @WORKERS
 @EXECUTOR
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set an option of the executor, executor.KEY=VALUE, or with --recipe any key of the recipe.",
+)
 @RESTART
 @click.option("--json", "as_json", is_flag=True, help="Output the corpus's figures as JSON.")
 def filter_(
@@ -55,7 +63,8 @@ def filter_(
     line_signals: tuple[str, ...],
     output: Path,
     workers: int | None,
-    executor: str,
+    executor: str | None,
+    overrides: tuple[str, ...],
     restart: bool,
     as_json: bool,
 ) -> None:
@@ -71,30 +80,32 @@ def filter_(
     limit_blas_threads()
     from jprep.cli.corpus.stats import show
     from jprep.corpus.refilter.run import refilter
-    from jprep.engine.worker import tune_memory
+    from jprep.engine.executors.worker import tune_memory
+    from jprep.pipeline.recipe import load_recipe
 
-    request = _request(presets, recipe, conditions, signals, line_signals)
+    given = load_recipe(recipe, overrides) if recipe else None
+    ref = given.executor if given else executor_options(overrides)
+    request = _request(presets, given, conditions, signals, line_signals)
     tune_memory()
-    with open_executor(workers, executor) as (running, progress):
+    with open_executor(workers, executor, ref) as (running, progress):
         manifest = refilter(folder, request, output, running, progress, restart=restart)
     show(manifest, output, as_json=as_json)
 
 
 def _request(
     presets: tuple[str, ...],
-    recipe: Path | None,
+    recipe: Recipe | None,
     conditions: tuple[str, ...],
     signals: tuple[str, ...],
     line_signals: tuple[str, ...],
 ) -> FilterRequest:
     from jprep.config import parse_value
     from jprep.corpus.refilter.request import FilterRequest, parse_condition
-    from jprep.pipeline.recipe import load_recipe
 
     if (recipe is None) == (not any((presets, conditions, signals, line_signals))):
         raise click.UsageError("give --preset NAME, --filter CONDITION or --signal NAME (or several), or --recipe FILE")
     if recipe:
-        return FilterRequest.of_recipe(load_recipe(recipe, ()).corpus)
+        return FilterRequest.of_recipe(recipe.corpus)
     refs: list[Any] = [{"preset": name} for name in presets]
     kept, of_lines = list(map(parse_value, signals)), list(map(parse_value, line_signals))
     return FilterRequest([*refs, *map(parse_condition, conditions)], {}, kept, of_lines)

@@ -56,4 +56,7 @@ def why(folder: Path, query: str, as_json: bool) -> None:
             f"spell it exactly as in the corpus, with spaces instead of underscores; kept documents:  {lists}\n"
             f"         rejected documents: the columns `id` and `title` of the Parquet files in {folder / 'rejects'}"
         )
-        raise ConfigError(f"no document has the id, page number or title {query!r}", where=str(folder), fix=fix)
+        what = f"no document has the id, page number or title {query!r}"
+        if corpus.manifest.test_sets:
+            what += ", and no item of a test set that was found or not looked for has this id"
+        raise ConfigError(what, where=str(folder), fix=fix)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.execution import describe_executor, limit_blas_threads, open_executor
 from jprep.cli.common.options import AS_JSON, DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_output
 from jprep.io.escaping import one_line
-from jprep.io.machine import cpu_count
 
 if TYPE_CHECKING:
     from jprep.corpus.api import Corpus
@@ -40,7 +39,7 @@ def pack(
     corpus: Path | None,
     overrides: tuple[str, ...],
     workers: int | None,
-    executor: str,
+    executor: str | None,
     output: Path | Url | None,
     work: Path,
     restart: bool,
@@ -57,17 +56,18 @@ def pack(
       jprep dataset pack work/jawiki/corpus --tokenizer work/jawiki/tokenizer -o dataset
     """
     limit_blas_threads()
+    from jprep.cli.cluster.scripts import show_scripts
     from jprep.cli.common.next_commands import CommandContext, after_dataset
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.dataset.inspect import show
     from jprep.dataset.manifest import DatasetConfig
-    from jprep.dataset.pack import PackPlan, dataset_directory
+    from jprep.dataset.pack import STAGES, PackPlan, dataset_directory
     from jprep.dataset.pack import pack as pack_corpus
     from jprep.io.safe_names import check_name
     from jprep.pipeline.remote.manifests import DATASET
 
     if dry_run:
-        refuse_unused("--dry-run packs nothing", "as_json")
+        refuse_unused("--dry-run packs nothing", "as_json", "restart")
     packed, recipe = _inputs(source, corpus, work, overrides)
     config = recipe.dataset or DatasetConfig()
     from_recipe = source.suffix == ".toml"
@@ -79,9 +79,14 @@ def pack(
     folder = output if isinstance(output, Path) else own
     if dry_run:
         dataset_directory(folder).check()
-        _show_plan(PackPlan(packed, tokenizer_folder, config), folder, workers or cpu_count())
+        where = describe_executor(recipe.executor, executor, workers)
+        _show_plan(PackPlan(packed, tokenizer_folder, config), folder, where)
+        show_scripts(recipe.executor, executor, [(folder, list(STAGES))])
         return
-    with local_output(output, DATASET, own, replace=restart), open_executor(workers, executor) as (running, progress):
+    with (
+        local_output(output, DATASET, own, replace=restart),
+        open_executor(workers, executor, recipe.executor) as (running, progress),
+    ):
         dataset = pack_corpus(packed, tokenizer_folder, config, folder, running, progress, restart=restart)
     show(dataset, folder, as_json=as_json)
     if not as_json:
@@ -115,13 +120,13 @@ def _tokenizer_of_init(recipe: Recipe, work: Path) -> Path | None:
     return found
 
 
-def _show_plan(plan: PackPlan, folder: Path, workers: int) -> None:
+def _show_plan(plan: PackPlan, folder: Path, where: str) -> None:
     from jprep.dataset.manifest import describe_held_out
 
     totals, card = plan.corpus.manifest.totals, plan.tokenizer.card
     held_out = {"validation": plan.config.validation, "test": plan.config.test}
     shown = [f"{name}: {describe_held_out(value)}" for name, value in held_out.items() if value]
-    echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
+    echo(f"{plan.corpus.manifest.name}: {folder} {where}")
     echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
     echo(f"  with    {card.signature}")
     echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")

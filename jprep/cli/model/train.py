@@ -17,13 +17,14 @@ from jprep.cli.common.shell_command import shell_command, shell_quote
 
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
+    from jprep.train.job.config import TrainConfig
     from jprep.train.launcher.launch import PreparedRun
     from jprep.train.launcher.start_command import StartCommand
     from jprep.train.planning.cost import Price
     from jprep.train.run.profile import ProfileSteps
     from jprep.train.run.status import RunStatus
 
-_INTERRUPTED = 130
+_LEAST_PATIENCE = 10.0  # minutes to wait for the first of several processes
 _ONCE = ("--resume", "--profile")  # options of one start that are not repeated
 
 
@@ -69,6 +70,9 @@ def _price(context: click.Context, option: click.Parameter, value: str | None) -
     "--profile", metavar="steps=FIRST:LAST", callback=_profile,
     help="Trace these steps for TensorBoard or Perfetto, and print where their time goes.",
 )  # fmt: skip
+@click.option(
+    "--executor", metavar="NAME", help="Submit the training as a job instead: slurm. Its resources: [train.submit]."
+)
 @click.option("--all-folds", is_flag=True, help="Train once for each fold of labelled data and print the means.")
 @AS_JSON
 def train(
@@ -84,6 +88,7 @@ def train(
     dry_run: bool,
     price: Price | None,
     profile: ProfileSteps | None,
+    executor: str | None,
     all_folds: bool,
     as_json: bool,
 ) -> int:
@@ -102,7 +107,8 @@ def train(
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
     from jprep.train.launcher.cross_validation import train_folds
-    from jprep.train.launcher.launch import backend_name, prepare_run
+    from jprep.train.launcher.launch import backend_name, outer_process, prepare_run
+    from jprep.train.launcher.time_limit import ignore_time_limit
 
     _check_options(name, output, resume, all_folds=all_folds, dry_run=dry_run)
     if profile and all_folds:
@@ -116,9 +122,19 @@ def train(
     if loaded.train:
         tokenizer, dataset = _inputs(recipe, loaded, work, tokenizer, dataset)
     tokenizer = tokenizer or work / loaded.name / "tokenizer"
+    if executor:
+        from jprep.cli.model.training_submission import submit
+
+        return submit(executor, loaded.train, chosen, loaded.name, run, dry_run=dry_run, as_json=as_json)
+    if not dry_run and (outer := outer_process(loaded.train, chosen)):
+        if all_folds:
+            raise click.UsageError(f"--all-folds trains several runs, and {outer.source} are for one")
+        if outer.number:
+            return _join(loaded.train, run, outer.number)
     if all_folds and not dry_run:
         code = train_folds(loaded.train or {}, run_name, chosen, run, tokenizer, through=run_training)
         if not code:
+            ignore_time_limit()
             show_folds(run, as_json=as_json)
         return code
     mix = loaded.dataset.mix if loaded.dataset else None
@@ -126,9 +142,18 @@ def train(
     if dry_run:
         return show_plan(prepared, price, as_json=as_json)
     code = run_training(prepared, resume, profile)
+    ignore_time_limit()
     if as_json or not code:
         show(prepared, code, as_json=as_json)
     return code
+
+
+def _join(train: TrainConfig | None, run: Path, number: int) -> int:
+    """Take part in the run that the first process of an outer launcher supervises."""
+    from jprep.train.launcher.multihost import join_run
+
+    minutes = max(_LEAST_PATIENCE, train.silent_minutes if train else 0.0)
+    return join_run(run, number, 60 * minutes)
 
 
 def _check_options(name: str | None, output: Path | None, resume: str, *, all_folds: bool, dry_run: bool) -> None:
@@ -166,17 +191,24 @@ def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSt
     """Train with a progress bar; return the exit code. After an interruption print the command that resumes."""
     from jprep.cli.common.shell_command import current_command
     from jprep.cli.model.training_progress import show_training_progress
+    from jprep.train.hosts.requeue import requeue_job
     from jprep.train.launcher.launch import train as start
+    from jprep.train.launcher.signals import STOPPED, TO_BE_CONTINUED
+    from jprep.train.launcher.time_limit import end_at_time_limit, ignore_time_limit
     from jprep.train.run.log import on_stderr
 
     command = _start_command()
+    end_at_time_limit()  # the supervisor takes over later
     try:
         with show_training_progress(prepared.run, prepared.job) as note:
             code = start(prepared, resume=resume, say=note, profile=profile, command=command)
     except KeyboardInterrupt:  # before the supervisor listens
-        code = _INTERRUPTED
-    if code == _INTERRUPTED:
-        on_stderr(f"to resume:  {current_command(without=_ONCE)}")
+        code = STOPPED
+    if code:  # nothing follows; after a finished training, another fold or an export may
+        ignore_time_limit()
+    requeued = requeue_job() if code == TO_BE_CONTINUED else ""
+    if code in (STOPPED, TO_BE_CONTINUED):
+        on_stderr(requeued or f"to resume:  {current_command(without=_ONCE)}")
     return code
 
 

@@ -11,6 +11,7 @@ from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import BACKEND, OVERRIDES, RECIPE, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
+from jprep.cli.completion.candidates import EXECUTOR_NAME
 
 if TYPE_CHECKING:
     from jprep.pipeline.run import RunPlan
@@ -28,6 +29,10 @@ _UNTIL = ("corpus", "tokenizer", "dataset", "train", "export")
 @OVERRIDES
 @click.option("--until", type=click.Choice(_UNTIL), default="export", show_default=True, help="The last step.")
 @WORKERS
+@click.option(
+    "--executor", type=EXECUTOR_NAME, metavar="NAME",
+    help="Where tasks run; slurm also trains in a job, see [train.submit]. Default: the recipe's, else local.",
+)  # fmt: skip
 @WORK_FOLDER
 @click.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")
 def run(
@@ -39,6 +44,7 @@ def run(
     overrides: tuple[str, ...],
     until: Step,
     workers: int | None,
+    executor: str | None,
     work: Path,
     dry_run: bool,
 ) -> int:
@@ -51,9 +57,11 @@ def run(
       jprep run data_recipes/jawiki.toml --scale tiny
     """
     limit_blas_threads()
+    from jprep.cli.cluster.scripts import show_scripts, show_training_script
     from jprep.cli.common.reader_hints import explain_reader_options
     from jprep.cli.pipeline.terminal_reporter import TerminalReporter
     from jprep.pipeline.run import execute_plan, plan_run
+    from jprep.train.launcher.time_limit import ignore_time_limit
 
     plan = plan_run(
         recipe,
@@ -64,14 +72,18 @@ def run(
         tokenizer=tokenizer,
         until=until,
         workers=workers,
+        executor=executor,
         work=work,
     )
     _show_changes(recipe, plan)
     if dry_run:
         _show_plan(plan)
+        show_scripts(plan.recipe.executor, executor, _stages(plan))
+        show_training_script(plan)
         return 0
     with explain_reader_options(plan.recipe, recipe):
         code = execute_plan(plan, TerminalReporter()).exit_code
+    ignore_time_limit()
     if not code:
         _show_end(plan)
     return code
@@ -95,6 +107,20 @@ def _show_plan(plan: RunPlan) -> None:
         echo(f"  {step:<10} {plan.output(step)}  {line}")
     for text in plan.notes:
         echo(f"  {'note':<10} {text}")
+
+
+def _stages(plan: RunPlan) -> list[tuple[Path, list[str]]]:
+    """Return the output directories of steps that have stages, with the names of these."""
+    from jprep.corpus.build import stage_names
+    from jprep.dataset.pack import STAGES
+    from jprep.tokenizer.counting.merging import STAGES as COUNTING
+
+    stages: dict[Step, list[str]] = {
+        "corpus": stage_names(plan.recipe.corpus),
+        "tokenizer": list(COUNTING),
+        "dataset": list(STAGES),
+    }
+    return [(plan.output(step), stages[step]) for step in plan.steps if step in stages]
 
 
 def _show_end(plan: RunPlan) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jprep.cli.common.execution import open_executor
 from jprep.cli.common.output import echo, note
+from jprep.cli.common.shell_command import current_words
 from jprep.cli.corpus.download_progress import DownloadProgress
 from jprep.cli.model.train import run_training, show_figures, show_folds
 from jprep.pipeline.run import RunPlan, RunReporter
@@ -51,10 +52,14 @@ class TerminalReporter(RunReporter):
         self._downloads(name, done, total)
 
     @contextlib.contextmanager
-    def executor(self, workers: int | None) -> Iterator[tuple[Executor, ProgressReporter]]:
-        """Give the local executor, with a progress bar and graceful interruption."""
-        with open_executor(workers) as running:
+    def executor(self, plan: RunPlan) -> Iterator[tuple[Executor, ProgressReporter]]:
+        """Give the plan's executor, with a progress bar and graceful interruption."""
+        with open_executor(plan.workers, plan.executor, plan.recipe.executor) as running:
             yield running
+
+    def command(self) -> list[str]:
+        """Return the arguments of this process."""
+        return current_words()
 
     def train(self, prepared: PreparedRun) -> int:
         """Train with a progress bar."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.common.execution import limit_blas_threads, open_executor
-from jprep.cli.common.options import AS_JSON, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
+from jprep.cli.common.options import AS_JSON, DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, echo_json, next_steps, table
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_corpus, local_output
 from jprep.cli.completion.candidates import PATTERN, SEGMENTER
@@ -44,14 +44,16 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 @OUTPUT
 @WORK_FOLDER
 @RESTART
+@DRY_RUN
 @AS_JSON
 def train(
     inputs: tuple[str, ...],
     workers: int | None,
-    executor: str,
+    executor: str | None,
     output: Path | Url | None,
     work: Path,
     restart: bool,
+    dry_run: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -68,19 +70,27 @@ def train(
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_tokenizer
     from jprep.cli.common.reader_hints import explain_reader_options
+    from jprep.cli.common.unused_options import refuse_unused
+    from jprep.cli.tokenizer.training_plan import show_plan
     from jprep.pipeline.remote.manifests import TOKENIZER
     from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.train import train as train_tokenizer
 
-    inputs = (local_corpus(inputs[0]),) if len(inputs) == 1 else inputs
+    if dry_run:
+        refuse_unused("--dry-run trains nothing", "as_json", "restart")
+    inputs = (local_corpus(inputs[0], manifest_only=dry_run),) if len(inputs) == 1 else inputs
     recipe = _recipe(inputs, options)
     own = work / recipe.name / "tokenizer"
     folder = output if isinstance(output, Path) else own
     file = Path(inputs[0]) if _is_recipe(inputs) else None
+    if dry_run:
+        with _options_explained():
+            show_plan(_training_data(inputs, recipe, options, folder, work), recipe, folder, workers, executor)
+        return
     with (
         local_output(output, TOKENIZER, own, replace=restart),
         explain_reader_options(recipe, file),
-        open_executor(workers, executor) as (running, progress),
+        open_executor(workers, executor, recipe.executor) as (running, progress),
     ):
         data = _training_data(inputs, recipe, options, folder, work)
         with _options_explained():

@@ -12,7 +12,7 @@ import msgspec
 from jprep.corpus.input_files import InputFile, contents_by_path
 from jprep.corpus.originals.input_search import InputSearch
 from jprep.corpus.originals.records import Reason, Unavailable
-from jprep.corpus.stages.read import group_shards
+from jprep.corpus.stages.planned_shards import PlannedShard, group_shards
 from jprep.corpus.step import Reader, Shard
 from jprep.errors import JprepError
 from jprep.io.inputs.content_check import expect_contents, forget_contents
@@ -38,7 +38,7 @@ class TaskShards:
         self._reader, self._entries, self._search = reader, entries, search
         self._files: dict[int, InputFile | Unavailable] = {}
         self._known: dict[int, list[Shard]] = {}
-        self._groups: Iterator[list[Shard]] = iter(())
+        self._groups: Iterator[list[PlannedShard]] = iter(())
         self._next = -1
         self.problem: Unavailable | None = None
 
@@ -50,8 +50,9 @@ class TaskShards:
         if task in self._known:
             return self._known[task]
         if self._next < 0 or task < self._next:
-            self._groups, self._next, self.problem = group_shards(self._all()), 0, None
-        for group in self._groups:
+            self._groups, self._next, self.problem = group_shards(map(PlannedShard, self._all())), 0, None
+        for planned in self._groups:
+            group = [each.shard for each in planned]
             number, self._next = self._next, self._next + 1
             if all(shard.data is None for shard in group):
                 self._known[number] = group

@@ -15,7 +15,7 @@ from jprep.corpus.readers.fields import FieldConfig
 from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
 from jprep.corpus.readers.record_reader import ErrorBudget, Item, RecordLocation, id_prefix
-from jprep.corpus.step import Positive, Shard
+from jprep.corpus.step import Positive, RecordScan, Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.streams import is_plain, open_input
@@ -75,6 +75,14 @@ class TsvReader(LineReader):
                 data = None if plain else chunk.data
                 yield Shard(path, index, chunk.start, end, weight=weight, data=data, hints=hints)
                 index += 1
+
+    def reads_through(self, path: str) -> bool:
+        """Return True: where rows end can only be told from the start."""
+        return True
+
+    def record_scan(self, path: str) -> RecordScan | None:
+        """Return None: where rows end can only be told from the start."""
+        return None
 
     @property
     def _quote(self) -> bytes:

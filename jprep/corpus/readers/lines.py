@@ -23,7 +23,7 @@ from jprep.corpus.readers.record_reader import (
     RecordReader,
     id_prefix,
 )
-from jprep.corpus.step import Positive, Shard
+from jprep.corpus.step import Positive, RecordScan, Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.paths import size_of
@@ -31,6 +31,8 @@ from jprep.io.inputs.streams import is_plain, open_input
 
 _ONE_DOCUMENT = 8 * MB
 # The longest novels have about 5 MB: a larger file is a collection of documents.
+_SCANNED_SHARD = 2 << 20
+# Smaller shards may share a task; which ones do depends on where the decoder stands when it is read from the start.
 _SAMPLE = 1 << 20
 _SAMPLE_LINES = 100
 
@@ -83,6 +85,16 @@ class LineReader(RecordReader):
                 weight, done = stream.consumed - done, stream.consumed
                 end = chunk.start + len(chunk.data)
                 yield Shard(path, index, chunk.start, end, weight=weight, data=chunk.data, hints=hints)
+
+    def record_scan(self, path: str) -> RecordScan | None:
+        """Return how `shards` cuts a compressed input; None for small shards, and where a file is a document."""
+        if self._shard_bytes() < _SCANNED_SHARD:
+            return None
+        with open_input(path, max_ratio=self.config.max_ratio) as stream:
+            hints = self._hints(chunking.Chunker(stream, path, self._limit()), path)
+        if hints["documents"] == "file":
+            return None
+        return RecordScan(hints["documents"], self._shard_bytes(), self._limit(), hints, self.config.max_ratio)
 
     def _ranges(self, path: str, hints: dict[str, str]) -> Iterator[Shard]:
         size = size_of(path) or 0

@@ -62,6 +62,10 @@ class ParquetReader(RecordReader):
                 yield Shard(path, index, start, group + 1, weight=stored)
                 start, index, size, stored = group + 1, index + 1, 0, 0
 
+    def reads_through(self, path: str) -> bool:
+        """Return False: the row groups are listed at the end of a file."""
+        return False
+
     def _check_columns(self, schema: pa.Schema, path: str) -> None:
         for name in self.config.names():
             top, *inner = name.split(".")

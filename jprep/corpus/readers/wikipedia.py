@@ -18,8 +18,8 @@ from jprep.corpus.step import Reader, Shard, StepConfig
 from jprep.errors import TruncatedError
 from jprep.io.inputs import bzip2_blocks
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, MIB, BombGuard
-from jprep.io.inputs.paths import is_local, size_of
-from jprep.io.inputs.streams import InputStream, compression_of, is_plain, open_input, open_raw
+from jprep.io.inputs.paths import size_of
+from jprep.io.inputs.streams import InputStream, can_seek, compression_of, is_plain, open_input, open_raw
 from jprep.typed_json import decode_json
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class WikipediaReader(Reader):
     """
 
     name = "wikipedia"
-    version = 2
+    version = 3
 
     class Config(StepConfig, frozen=True):
         """Options.
@@ -75,19 +75,22 @@ class WikipediaReader(Reader):
         """Split a dump at bzip2 blocks or byte offsets, or into chunks of pages."""
         if self.config.extractor == "wikiextractor":
             return iter([wikiextractor.shard(path)])
-        if is_local(path) and size_of(path) is not None and compression_of(path) == "bzip2":
+        if _has_blocks(path):
             return self._block_shards(path)
         return self._byte_shards(path) if is_plain(path) else self._inline_shards(path)
+
+    def reads_through(self, path: str) -> bool:
+        """Return whether a dump is neither bzip2 nor uncompressed."""
+        return self.config.extractor != "wikiextractor" and not _has_blocks(path) and not is_plain(path)
 
     def _block_shards(self, path: str) -> Iterator[Shard]:
         with open_raw(path) as file:
             head, _ = read_site_info((block.data for block in bzip2_blocks.read_blocks(file, 0, path)), path)
-            size, step = size_of(path) or 0, self.config.shard_mb * MIB // _BZ2_RATIO * 8
+            size, step = size_of(path) or 0, max(1, self.config.shard_mb * MIB // _BZ2_RATIO * 8)
             index, start = 0, 0
-            for bit, is_block in bzip2_blocks.find_magics(file):
-                if is_block and bit - start >= step:
-                    yield _shard(path, head, "blocks", index, start=start, end=bit, weight=(bit - start) // 8)
-                    index, start = index + 1, bit
+            while (bit := bzip2_blocks.next_block(file, start + step)) is not None:
+                yield _shard(path, head, "blocks", index, start=start, end=bit, weight=(bit - start) // 8)
+                index, start = index + 1, bit
             yield _shard(path, head, "blocks", index, start=start, weight=size - start // 8)
 
     def _byte_shards(self, path: str) -> Iterator[Shard]:
@@ -177,6 +180,11 @@ class WikipediaReader(Reader):
                 raise TruncatedError(error.what, where=error.where, fix=fix) from error
             if tally is not None:
                 tally["files.truncated"] += 1
+
+
+def _has_blocks(path: str) -> bool:
+    """Return whether a file is cut at the blocks of bzip2."""
+    return can_seek(path) and compression_of(path) == "bzip2"
 
 
 def _chunks_of(file: InputStream) -> Iterator[bytes]:

@@ -93,7 +93,7 @@ class KeptSignal(Signal):
         Raises:
             ConfigError: the signal cannot be computed here.
         """
-        signal = self._given or self._rebuilt
+        signal = self._signal
         if isinstance(signal, Unavailable):
             what = f"lines are judged or dropped, so a kept signal must be measured again: {signal.what}"
             recipe = "name the signal with its model in a recipe, and use `jprep corpus filter --recipe`"
@@ -102,6 +102,16 @@ class KeptSignal(Signal):
         self.tally.update(signal.tally)
         signal.tally.clear()
         return columns
+
+    @property
+    def measurable(self) -> bool:
+        """Whether texts can be measured here: not without the path of a model or list, which no manifest has."""
+        return not isinstance(self._signal, Unavailable)
+
+    @property
+    def _signal(self) -> Any:
+        """The signal itself, or `Unavailable`."""
+        return self._given or self._rebuilt
 
     def measure_by(self, signal: Signal) -> None:
         """Receive the same signal with the options that a manifest lacks, such as the path of a model."""

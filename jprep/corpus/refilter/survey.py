@@ -16,11 +16,11 @@ from jprep.corpus.config import StepRef
 from jprep.corpus.document import Document
 from jprep.corpus.filters.rules import RulesFilter
 from jprep.corpus.processing import document_batches
-from jprep.corpus.refilter.request import FilterRequest, RefilterSteps
+from jprep.corpus.refilter.request import FilterRequest, KeptSignal, RefilterSteps
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.lookup import find_signal
 from jprep.corpus.signals.per_line import of_documents, of_lines
-from jprep.corpus.step import Filter, Signal, Unit
+from jprep.corpus.step import Filter, Signal, Threshold, Unit
 from jprep.corpus.store import Manifest, read_rows
 from jprep.plugins import plugins
 
@@ -54,7 +54,7 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A document, or line, that a filter would drop: its document's id, the reason, the measures, its beginning."""
+    """A document, or line, that a filter would drop: its document's id, the reason, what is outside, its beginning."""
 
     id: str
     reason: str
@@ -115,11 +115,16 @@ def survey(
     made: list[StepRef] = [*dict.fromkeys(map(_signal_to_measure, missing))]
     request = FilterRequest(filters, {}, made) if per == "document" else FilterRequest(filters, {}, [], made)
     with closing(RefilterSteps(request, manifest)) as steps:
-        signals = _measured_signals(steps, per)
-        found = _survey(folder, manifest, steps, signals, per)
-        chosen = {column for signal in signals for column in signal.columns if {column, signal.name} & {*names}}
+        measured = [signal for signal in _measured_signals(steps, per) if _is_named(signal, names)]
+        found = _survey(folder, manifest, steps, measured, per)
+        chosen = {column for signal in measured for column in signal.columns if {column, signal.name} & {*names}}
     shown = [each for each in found.signals if not names or each.column in chosen]
     return msgspec.structs.replace(found, signals=shown)
+
+
+def _is_named(signal: Signal, names: Sequence[str]) -> bool:
+    """Return whether a signal has one of some names, or a column of such a name; without names, any has."""
+    return not names or not {signal.name, *signal.columns}.isdisjoint(names)
 
 
 def _is_kept(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
@@ -128,12 +133,13 @@ def _is_kept(name: str, described: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _measured_signals(steps: RefilterSteps, per: Unit) -> list[Signal]:
-    """Return what is measured: of lines, also the signals that a corpus keeps of documents only."""
+    """Return what is measured: of lines, also what a corpus keeps of documents only, as far as it needs no model."""
+    documents, lines = of_documents(steps.signals), of_lines(steps.signals)
     if per == "document":
-        return of_documents(steps.signals)
-    lines = of_lines(steps.signals)
+        return documents
     known = {column for signal in lines for column in signal.columns}
-    return [*lines, *(signal for signal in of_documents(steps.signals) if not known & {*signal.columns})]
+    others = [signal for signal in documents if not isinstance(signal, KeptSignal) or signal.measurable]
+    return [*lines, *(signal for signal in others if not known & {*signal.columns})]
 
 
 def _signal_to_measure(name: str) -> str:
@@ -180,9 +186,15 @@ def _judged(drops: Drops, step: Filter, batch: TextBatch) -> Drops:
 
 def _example(one: TextBatch, reason: str, step: Filter) -> Example:
     """Return the document of a batch of one, which may have kept signals that cannot be measured here."""
-    doc = one.docs[0]
+    doc, limits = one.docs[0], step.thresholds()
     measures = step.measure_first(one) if isinstance(step, RulesFilter) else dict(step.measure(doc))
-    return Example(doc.id, reason, measures, doc.text[:_EXCERPT])
+    failed = {name: value for name, value in measures.items() if _is_outside(value, limits.get(name, (None, None)))}
+    return Example(doc.id, reason, failed, doc.text[:_EXCERPT])
+
+
+def _is_outside(value: float, limits: Threshold) -> bool:
+    low, high = limits
+    return (low is not None and value < low) or (high is not None and value > high)
 
 
 def _distribution(column: str, parts: list[NDArray[np.float32]]) -> Distribution:

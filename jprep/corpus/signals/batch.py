@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,15 @@ class TextBatch:
 
     Args:
         docs: the documents. Their texts must not change while the batch is in use.
+        counted: keys of signals that measured and counted these documents before, with other texts.
 
     Attributes:
         docs: the documents.
     """
 
-    def __init__(self, docs: Sequence[Document]) -> None:
+    def __init__(self, docs: Sequence[Document], counted: Collection[str] = ()) -> None:
         self.docs: Sequence[Document] = docs
+        self._counted = frozenset(counted)
         self._measured: dict[str, Mapping[str, NDArray[np.float64]]] = {}
 
     def __len__(self) -> int:
@@ -179,7 +181,11 @@ class TextBatch:
     def measured(self, signal: Signal) -> Mapping[str, NDArray[np.float64]]:
         """Return the columns of a signal, each of shape [documents]. The same signal is measured only once."""
         if signal.key not in self._measured:
+            before = signal.tally.copy()
             self._measured[signal.key] = signal.measure(self)
+            if signal.key in self._counted:
+                signal.tally.clear()
+                signal.tally.update(before)
         return self._measured[signal.key]
 
     def provide(self, signal: Signal, columns: Mapping[str, NDArray[np.float64]]) -> None:
@@ -189,11 +195,15 @@ class TextBatch:
     def without(self, dropped: Container[int]) -> TextBatch:
         """Return a batch without the documents of some indexes, with the signals that are already measured."""
         kept = [index for index in range(len(self.docs)) if index not in dropped]
-        made = TextBatch([self.docs[index] for index in kept])
+        made = TextBatch([self.docs[index] for index in kept], self._counted)
         made._measured = {
             key: {name: values[kept] for name, values in columns.items()} for key, columns in self._measured.items()
         }
         return made
+
+    def with_other_texts(self) -> TextBatch:
+        """Return a batch of the same documents, whose texts have changed: they are measured, not counted, again."""
+        return TextBatch(self.docs, {*self._counted, *self._measured})
 
 
 def _lines_of(doc: Document) -> Iterator[Document]:

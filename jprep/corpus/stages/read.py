@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import xxhash
 
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.decontamination.findings import FINDINGS, Occurrence, write_occurrences
@@ -31,12 +30,21 @@ from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
 from jprep.corpus.processing import DocumentProcessor, measure_changed, refuse_changed_files, take_tally
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.signals.per_line import make_signals
+from jprep.corpus.stages.inputs import CutInputs
+from jprep.corpus.stages.planned_shards import (
+    PlannedShard,
+    cached_outputs,
+    digest_group,
+    group_shards,
+    load_shard,
+    without_data,
+)
+from jprep.corpus.stages.sources import make_reader, task_id_prefix
 from jprep.corpus.stages.task_output import HashWriter, open_task_output
-from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step, describe_step
+from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Signal, Splitter, Step, describe_step
 from jprep.corpus.store import FORMAT
 from jprep.engine.output_kinds import STATE
 from jprep.engine.stage import Output, Result, Stage, Task
-from jprep.errors import ConfigError
 from jprep.io.hashing import ContentHash
 from jprep.io.inputs.content_check import expect_contents, forget_contents
 from jprep.io.inputs.paths import short_names
@@ -44,20 +52,12 @@ from jprep.io.inputs.paths import short_names
 if TYPE_CHECKING:
     from jprep.corpus.decontamination.decontaminator import Decontaminator
 
-_GROUP_SHARDS = 1000
-_GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small inputs do not become many small shards
-
 
 def needs_dedup(config: CorpusConfig) -> bool:
     """Return whether a corpus is deduplicated, which needs all documents to be read first."""
     dedup = config.dedup
     tables = (dedup.paragraphs, dedup.sentences, dedup.near)
     return dedup.documents or dedup.lines or any(table is not None for table in tables)
-
-
-def task_id_prefix(index: int, source: Source) -> str:
-    """Return the prefix of the task ids of a source. Ids sort in the order of the sources."""
-    return f"{index:04d}-{source.name}-"
 
 
 def source_index(part: Output) -> int:
@@ -94,7 +94,7 @@ class CorpusSteps:
             for source in config.sources
         ]
         self.splitter: Splitter = make_step("splitter", config.splitter)
-        self.readers: list[Reader] = [_make_reader(source) for source in config.sources]
+        self.readers: list[Reader] = [make_reader(source) for source in config.sources]
         self.signals: list[Signal] = make_signals(config.signals, config.line_signals)
         check_columns(self.signals)
         self.filters: list[list[Filter]] = [
@@ -149,6 +149,8 @@ class ReadStage(Stage):
     Attributes:
         metadata: metadata of the Parquet schema. It contains the fingerprint of all stages: set it before the stage
             runs.
+        root: directory of the corpus, where the bytes of shards are cached: set it before the stage runs.
+        cut: the shards of inputs that the stage `inputs` has cut.
     """
 
     name = "documents"
@@ -164,6 +166,7 @@ class ReadStage(Stage):
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
         self._test_files = test_files
         self.metadata: dict[str, str] = {}
+        self.root, self.cut = Path(), CutInputs(Path(), [])
         self._step_hashes: list[str] = []
 
     @cached_property
@@ -189,8 +192,9 @@ class ReadStage(Stage):
         return contents_by_path(file for files in (*self._inputs, *self._test_files) for file in files)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the steps: each process makes its own."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_steps", "decontaminator")}
+        """Return the state without the steps, which each process makes, and without what only `tasks` needs."""
+        own = ("_steps", "decontaminator", "cut")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
@@ -248,18 +252,31 @@ class ReadStage(Stage):
 
     def tasks(self) -> Iterator[Task]:
         """Yield one task per shard, or per group of small shards. A group counts as one for `Source.shards`."""
+        expect_contents(self._contents)  # another stage may have closed its readers since the steps were made
         for index, source in enumerate(self._config.sources):
             for number, group in enumerate(islice(group_shards(self._shards(index)), source.shards or None)):
-                weight = sum(shard.weight for shard in group)
-                yield Task(f"{task_id_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
+                name, digest = f"{task_id_prefix(index, source)}{number:06d}", digest_group(group)
+                yield Task(name, (index, self._cache(name, group)), sum(each.shard.weight for each in group), digest)
 
-    def _shards(self, source: int) -> Iterator[Shard]:
+    def _cache(self, task: str, group: list[PlannedShard]) -> list[PlannedShard]:
+        """Return the shards of a task without their bytes, which are written to the disk."""
+        named = [(f"{task}-{number:04d}", each) for number, each in enumerate(group)]
+        return [without_data(each.shard, self.root, name) if each.shard.data else each for name, each in named]
+
+    def consumes(self, task: Task) -> list[tuple[Output, list[str]]]:
+        """Return the cached shards that the task reads."""
+        return [(output, [task.id]) for output in cached_outputs(task.payload[1])]
+
+    def _shards(self, source: int) -> Iterator[PlannedShard]:
         """Yield all shards of a source, with a short name that is unique among its files as the hint `name`."""
         reader, files = self._steps.readers[source], self._inputs[source]
         short = short_names([file.path for file in files])
-        for file in files:
-            for shard in reader.shards(file.path):
-                yield msgspec.structs.replace(shard, hints=shard.hints | {"name": short[file.path]})
+        for number, file in enumerate(files):
+            cut = self.cut.shards(source, number, file)
+            for planned in map(PlannedShard, reader.shards(file.path)) if cut is None else cut:
+                hints = planned.shard.hints | {"name": short[file.path]}
+                shard = msgspec.structs.replace(planned.shard, hints=hints)
+                yield msgspec.structs.replace(planned, shard=shard)
             refuse_changed(file)
 
     def run(self, task: Task, root: Path) -> Result:
@@ -271,7 +288,8 @@ class ReadStage(Stage):
         with open_task_output(
             root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, writers
         ) as task_output:
-            for shard in group:
+            for planned in group:
+                shard = load_shard(planned, reader, root)
                 items = processor.process(reader.read(shard, self._config.sources[index].name))
                 for item in self._decontaminated(items, processor.tally, found):
                     task_output.add(item)
@@ -314,9 +332,9 @@ class ReadStage(Stage):
             writers |= {} if dedup.near.keep == "first" else {RANKS: RankWriter(dedup.near.score)}
         return writers
 
-    def _refuse_changed(self, source: int, group: list[Shard]) -> None:
+    def _refuse_changed(self, source: int, group: list[PlannedShard]) -> None:
         """Check that the inputs of a task have not changed since they were hashed, before its outputs are committed."""
-        paths = {shard.path for shard in group}
+        paths = {planned.shard.path for planned in group}
         for file in self._inputs[source]:
             if file.path in paths:
                 refuse_changed(file)
@@ -328,41 +346,3 @@ class ReadStage(Stage):
             steps.close()
         if steps or decontaminator:
             forget_contents(self._contents)
-
-
-def _make_reader(source: Source) -> Reader:
-    """Return the reader of a source.
-
-    Raises:
-        ConfigError: it cannot keep text as it is, and the source asks for that.
-    """
-    reader: Reader = make_step("reader", source.reader)
-    if source.as_is and not reader.can_keep_text:
-        what = f"the reader {reader.name} cannot keep text as it is, as the source {source.name} asks for"
-        raise ConfigError(what, fix='remove `as_is`, or use e.g. reader = "jsonl"')
-    reader.as_is = source.as_is
-    return reader
-
-
-def group_shards(shards: Iterator[Shard]) -> Iterator[list[Shard]]:
-    """Yield the shards of each task: one shard, or consecutive small ones."""
-    group: list[Shard] = []
-    total = 0
-    for shard in shards:
-        # The larger of the bytes on disk and in memory: few compressed bytes may expand to a large shard.
-        size = max(shard.weight, len(shard.data or b""))
-        if group and (total + size > _GROUP or len(group) == _GROUP_SHARDS):
-            yield group
-            group, total = [], 0
-        group.append(shard)
-        total += size
-    if group:
-        yield group
-
-
-def _digest(group: list[Shard]) -> str:
-    digest = xxhash.xxh3_128()
-    for shard in group:
-        digest.update(f"{shard.index}:{shard.start}:{shard.end}:".encode())
-        digest.update(shard.data or b"")
-    return digest.hexdigest()

@@ -32,6 +32,8 @@ from jprep.io.atomic import atomic_path
 from jprep.io.verified_files import RUN_AGAIN, verify_file
 from jprep.plugins.files import PROVENANCE
 
+_CHARACTERS = f"{TOTALS_PREFIX}characters"
+
 
 class SegmentStage(Stage):
     """Removes duplicates and marks words.
@@ -81,8 +83,9 @@ class SegmentStage(Stage):
         return signals
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the steps: each process opens its own."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_step", "_signals")}
+        """Return the state without the steps, which each process opens, and the receipts, which tasks are made from."""
+        own = ("_step", "_signals", "_read")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint fields: the documents and the segmenter."""
@@ -90,15 +93,19 @@ class SegmentStage(Stage):
 
     def total(self) -> int:
         """Return the number of characters of all documents."""
-        return sum(receipt.counts.get("total.characters", 0) for receipt in self._read)
+        return sum(receipt.counts.get(_CHARACTERS, 0) for receipt in self._read)
 
     def tasks(self) -> Iterator[Task]:
-        """Yield one task per file of documents."""
-        for shard, receipt in enumerate(self._read):
+        """Yield one task per file of documents, the largest first: then workers finish at about the same time."""
+        for shard, receipt in sorted(enumerate(self._read), key=lambda each: -each[1].counts.get(_CHARACTERS, 0)):
             for output in receipt.outputs:
                 if output.folder == DOCUMENTS:
                     payload = (shard, output, receipt.counts)
-                    yield Task(receipt.task, payload, receipt.counts["total.characters"], output.sha256)
+                    yield Task(receipt.task, payload, receipt.counts[_CHARACTERS], output.sha256)
+
+    def consumes(self, task: Task) -> list[tuple[Output, list[str]]]:
+        """Return the documents that the task rewrites."""
+        return [(task.payload[1], [task.id])]
 
     def run(self, task: Task, root: Path) -> Result:
         """Rewrite a file of documents without duplicates and with words."""

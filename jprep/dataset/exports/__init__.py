@@ -22,7 +22,7 @@ from jprep.dataset.exports.base import (
 from jprep.dataset.exports.card import write_card
 from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.checksummed_json import decode_checksummed
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET_EXPORT
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from jprep.dataset.indexed.bit_packing import Marks, pack_marks, unpack_marks
 from jprep.dataset.indexed.memory_map import damaged_file, map_file, release_pages
@@ -26,12 +27,15 @@ _CACHED_BLOCKS = 64  # decompressed blocks cached per thread, 2 KB each
 _OFFSET = struct.Struct("<Q")
 
 
-class MarkWriter:
-    """Write marks in blocks. The output does not depend on how the marks are divided among calls.
+class MarkBlocks:
+    """Write the blocks of marks alone. The output does not depend on how the marks are divided among calls.
 
     Args:
-        file: output file, at its beginning; the caller closes it after `end`.
+        file: output file; the caller closes it after `end`.
         block: tokens per block, a multiple of four.
+
+    Attributes:
+        sizes: bytes of each block.
     """
 
     def __init__(self, file: BinaryIO, block: int = BLOCK) -> None:
@@ -39,8 +43,8 @@ class MarkWriter:
 
         compressor = ZstdCompressor(level=_LEVEL, write_checksum=False, write_content_size=False)
         self._file, self._block, self._compress = file, block, compressor.compress
-        self._buffer, self._tokens = np.zeros(0, np.uint8), 0
-        self._offsets = array("Q", [file.write(HEADER.pack(MAGIC, VERSION, block))])
+        self._buffer = np.zeros(0, np.uint8)
+        self.sizes = array("Q")
 
     def add(self, marks: Marks) -> None:
         """Write marks, one per byte. Marks that do not fill a block are buffered."""
@@ -51,18 +55,50 @@ class MarkWriter:
         self._buffer = marks[whole:].copy()
 
     def end(self) -> None:
-        """Write the buffered marks and the footer."""
+        """Write the buffered marks."""
         if len(self._buffer):
             self._write(self._buffer)
         self._buffer = self._buffer[:0]
-        self._offsets.append(self._tokens)
-        self._file.write(np.array(self._offsets, "<u8").data)
 
     def _write(self, marks: Marks) -> None:
         data = self._compress(pack_marks(marks).data)
         self._file.write(data)
-        self._offsets.append(self._offsets[-1] + len(data))
+        self.sizes.append(len(data))
+
+
+class MarkWriter:
+    """Write a file of marks. The output does not depend on how the marks are divided among calls.
+
+    Args:
+        file: output file, at its beginning; the caller closes it after `end`.
+        block: tokens per block, a multiple of four.
+    """
+
+    def __init__(self, file: BinaryIO, block: int = BLOCK) -> None:
+        self._file, self._tokens = file, 0
+        write_header(file, block)
+        self._blocks = MarkBlocks(file, block)
+
+    def add(self, marks: Marks) -> None:
+        """Write marks, one per byte. Marks that do not fill a block are buffered."""
+        self._blocks.add(marks)
         self._tokens += len(marks)
+
+    def end(self) -> None:
+        """Write the buffered marks and the footer."""
+        self._blocks.end()
+        write_footer(self._file, self._blocks.sizes, self._tokens)
+
+
+def write_header(file: BinaryIO, block: int = BLOCK) -> None:
+    """Write what precedes the blocks."""
+    file.write(HEADER.pack(MAGIC, VERSION, block))
+
+
+def write_footer(file: BinaryIO, sizes: npt.ArrayLike, tokens: int) -> None:
+    """Write what follows the blocks: the offset of each and of the footer, and the number of tokens."""
+    offsets = HEADER.size + np.concatenate([[0], np.cumsum(np.asarray(sizes, np.int64))])
+    file.write(np.append(offsets, tokens).astype("<u8").data)
 
 
 class _ThreadState(threading.local):

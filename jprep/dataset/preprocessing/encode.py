@@ -14,14 +14,13 @@ import numpy.typing as npt
 from jprep.corpus.api import Corpus
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.corpus.shard_reader import CorpusShard, read_batches, shard_of
-from jprep.dataset.indexed.bit_packing import BitPacker, Marks, unpack_marks
+from jprep.dataset.indexed.bit_packing import BitPacker
 from jprep.dataset.manifest import SENTENCE_START, WORD_START
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder, EncodedDocuments
 from jprep.dataset.preprocessing.placement import LEFT_OUT, Placement, split_of_folder
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import InputError, JprepError
 from jprep.io.atomic import atomic_path, file_sha256
-from jprep.io.verified_files import verify_file
 from jprep.tokenizer import load_tokenizer
 
 TOKENS, MARKS, LENGTHS = "tokens", "marks", "lengths"
@@ -183,14 +182,3 @@ class _SplitWriter:
         rows = {TOKENS: "tokens", MARKS: "tokens", LENGTHS: "documents"}
         paths = {kind: f"{self._path}.{kind}" for kind in self._files}
         return [Output(path, self.counts[rows[kind]], file_sha256(self._root / path)) for kind, path in paths.items()]
-
-
-def read_marks(root: Path, file: Output) -> Iterator[Marks]:
-    """Yield the marks of a shard's tokens in blocks of bounded size.
-
-    Raises:
-        DamagedError: the file has changed since it was written.
-    """
-    data = np.memmap(verify_file(root / file.path, file.sha256), np.uint8, "r")
-    for start in range(0, file.rows, 1 << 22):
-        yield unpack_marks(data, start, min(start + (1 << 22), file.rows))

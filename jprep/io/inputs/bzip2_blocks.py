@@ -22,6 +22,7 @@ _BLOCK, _FOOTER = 0x314159265359, 0x177245385090
 _BITS = 48
 _HEADER = 32  # bits of "BZh9"
 _PIECE = 1 << 20  # bytes searched at a time
+_NEAR = 1 << 17  # bytes searched at a time for the next block: they are some 200 kB apart
 _LONGEST = 8 << 20  # bits (1 MiB) of a compressed block: incompressible 900 kB take 904 kB
 _OVERLAP = 15  # bytes that contain a magic and its check bits at any bit offset
 
@@ -34,18 +35,27 @@ def _needles(magic: int) -> list[tuple[int, bytes]]:
 _NEEDLES = [(magic, shift, needle) for magic in (_BLOCK, _FOOTER) for shift, needle in _needles(magic)]
 
 
-def find_magics(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, bool]]:
+def next_block(file: BinaryIO, bit: int) -> int | None:
+    """Return the bit at which the first block at or after a bit begins, or None behind the last one.
+
+    It reads the file from there to the block only, so that a file is cut into shards without reading it as a whole.
+    """
+    found = find_magics(file, bit // 8, _NEAR)
+    return next((begin for begin, is_block in found if is_block and begin >= bit), None)
+
+
+def find_magics(file: BinaryIO, start: int = 0, size: int = _PIECE) -> Iterator[tuple[int, bool]]:
     """Yield the bit offset of each block and footer from byte `start` on, in order, and whether it is a block.
 
-    Between two results the caller may move the file's position.
+    Between two results the caller may move the file's position. `size` bytes are searched at a time.
     """
     base, held = start, b""
     while True:
         file.seek(base + len(held))
-        piece = file.read(_PIECE)
+        piece = file.read(size)
         data = held + piece
         # A magic in the last bytes is found in the next round, when all of it and its check bits are available.
-        limit = len(data) - _OVERLAP if len(piece) == _PIECE else len(data)
+        limit = len(data) - _OVERLAP if len(piece) == size else len(data)
         yield from _magics_in(data, base, limit)
         if limit == len(data):
             return

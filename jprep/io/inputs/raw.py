@@ -14,7 +14,7 @@ from jprep.io.inputs.limits import BombGuard, corrupt_error, truncated_error
 from jprep.io.inputs.paths import STDIN, is_local
 from jprep.io.os_errors import translate_read_errors
 from jprep.io.remote.objects import open_object
-from jprep.io.remote.retry import RetriedFile
+from jprep.io.remote.ranges import ObjectFile
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -46,7 +46,7 @@ class RawInput(io.RawIOBase):
         if start:
             self.seek(start)
 
-    def _open(self) -> BinaryIO | RetriedFile:
+    def _open(self) -> BinaryIO | ObjectFile:
         if self.path == STDIN:
             return sys.stdin.buffer
         if is_local(self.path):
@@ -105,6 +105,9 @@ class RawInput(io.RawIOBase):
 class DecompressedInput(io.RawIOBase):
     """The decompressed bytes of any number of concatenated compressed streams.
 
+    Attributes:
+        segment: offset in the file of the stream that the bytes read last come from.
+
     Raises:
         InputError: on reading, where the data is truncated or corrupt, or expands beyond the limit.
     """
@@ -115,9 +118,10 @@ class DecompressedInput(io.RawIOBase):
         self._input = b""
         self._output = memoryview(b"")
         self._produced = 0
+        self.segment = self._start = source.consumed
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer or a part of it; return 0 after the last stream."""
+        """Fill the buffer or a part of it with bytes of one stream; return 0 after the last stream."""
         view = memoryview(buffer)
         while not self._output and self._advance(len(view)):
             pass
@@ -137,7 +141,7 @@ class DecompressedInput(io.RawIOBase):
             self._output = memoryview(self._decoder.decompress(data, size))
         except codecs.DECODER_ERRORS as error:
             raise self._corrupt(error) from error
-        self._guard.check(self._source.consumed, self._produced + len(self._output))
+        self._guard.check(self._source.consumed - self._start, self._produced + len(self._output))
         return True
 
     def _next_stream(self) -> bool:
@@ -147,7 +151,7 @@ class DecompressedInput(io.RawIOBase):
         if self._input and codecs.detect_compression(self._input) != self._kind:
             raise self._corrupt("other data follows it")
         if self._input:
-            self._decoder = codecs.DECODERS[self._kind]()
+            self._decoder, self.segment = codecs.DECODERS[self._kind](), self._source.consumed - len(self._input)
         return bool(self._input)
 
     def _fill(self) -> bool:

@@ -6,7 +6,7 @@ import io
 
 from jprep.io.inputs import codecs, raw
 from jprep.io.inputs.limits import MAX_RATIO, BombGuard
-from jprep.io.inputs.paths import is_local, size_of
+from jprep.io.inputs.paths import STDIN, is_local, size_of
 
 _BUFFER = 1 << 18
 
@@ -70,6 +70,16 @@ def compression_of(path: str) -> str:
         return codecs.detect_compression(source.head())
 
 
+def can_seek(path: str) -> bool:
+    """Return whether an input can be read from any offset: a regular file, or an object sent in ranges."""
+    if path == STDIN or size_of(path) is None:
+        return False
+    if is_local(path):
+        return True
+    with raw.RawInput(path) as source:
+        return source.seekable()
+
+
 def is_plain(path: str) -> bool:
-    """Return whether reading can begin anywhere: a local regular file that is not compressed."""
-    return is_local(path) and size_of(path) is not None and not compression_of(path)
+    """Return whether reading can begin anywhere: the input is not compressed, and can be read from any offset."""
+    return can_seek(path) and not compression_of(path)

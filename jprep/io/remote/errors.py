@@ -25,6 +25,7 @@ _LIBRARIES = ("aiobotocore", "aiohttp", "asyncio", "botocore", "concurrent", "fs
 _NO_CREDENTIALS = ("CredentialRetrievalError", "DefaultCredentialsError", "NoCredentialsError", "ProfileNotFound",
                    "PartialCredentialsError", "RefreshError", "SSOError", "TokenRetrievalError")  # fmt: skip
 _INVALID = ("ParamValidationError", "InvalidEndpointURLError", "NoRegionError", "NonRetryableError")
+_THROTTLED = ("slowdown", "reduce your request rate", "too many requests", "service unavailable", "(503)", "(429)")
 _LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.EMFILE)
 _LOGIN = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
@@ -61,6 +62,15 @@ def _classify_other(error: BaseException, status: object) -> Problem:
         return "invalid"
     from_library = type(error).__module__.partition(".")[0] in _LIBRARIES
     return "transient" if isinstance(error, Exception) and (from_library or isinstance(error, TimeoutError)) else ""
+
+
+def is_throttled(error: BaseException) -> bool:
+    """Return whether a store refused a request because there are too many."""
+    status = getattr(error, "code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    message = str(error).lower()
+    return classify_error(error) == "transient" and (
+        status in (429, 503, "429", "503") or any(mark in message for mark in _THROTTLED)
+    )
 
 
 def translate_remote_error(error: BaseException, url: str, access: Access) -> JprepError | None:

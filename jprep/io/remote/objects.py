@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import atomic_path, file_sha256
 from jprep.io.remote.errors import Access, is_missing_bucket
-from jprep.io.remote.retry import RetriedFile, retry_remote
+from jprep.io.remote.ranges import ObjectFile
+from jprep.io.remote.retry import retry_remote
 from jprep.io.verified_files import verify_file
 
 T = TypeVar("T")
 
+_VERSIONS = ("ETag", "etag", "VersionId", "generation", "blob_id", "xet_hash")
 _PASSWORD = re.compile(r"://[^/]*:[^/]*@")
 _DOWNLOADS = 2  # times that an object with a wrong hash is read before it counts as damaged
 _READ_ONLY = {
@@ -54,14 +56,25 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     return files, str(inside)
 
 
-def open_object(url: str) -> RetriedFile:
-    """Open an object for reading; failed reads are retried.
+def open_object(url: str) -> ObjectFile:
+    """Open an object for reading; it is requested in ranges, and failed requests are retried.
 
     Raises:
         ConfigError, MachineError: see `retry_remote`.
     """
     files, inside = open_filesystem(url)
-    return RetriedFile(retry_remote(lambda: files.open(inside, "rb"), url, "read"), url)
+    return ObjectFile(retry_remote(lambda: files.open(inside, "rb", cache_type="none"), url, "read"), url)
+
+
+def object_version(url: str) -> str:
+    """Return what a store calls the content of an object now: its ETag, generation or hash; "" if it does not tell.
+
+    Raises:
+        ConfigError, MachineError: see `retry_remote`.
+    """
+    info = _call(url, "read", lambda files, inside: files.info(inside))
+    told = [f"{name}={info[name]}" for name in _VERSIONS if info.get(name)]
+    return "" if any("=W/" in each for each in told) else " ".join(told)  # an ETag that begins so is not exact
 
 
 def check_writable(url: str) -> None:

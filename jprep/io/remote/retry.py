@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from jprep.errors import JprepError
-from jprep.io.remote.errors import Access, classify_error, translate_remote_error
+from jprep.io.remote.errors import Access, bucket_of, classify_error, is_throttled, translate_remote_error
 from jprep.io.retry import PAUSES, call_with_retries
 
 T = TypeVar("T")
 
+THROTTLED_PAUSES = (30.0, 60.0)
+"""Further seconds between attempts, if a store asks for fewer requests."""
+
+_REPORTED = 1.0  # seconds of a pause that the user is told of
+_log = logging.getLogger(__name__)
+
 
 def retry_remote(call: Callable[[], T], url: str, access: Access) -> T:
-    """Call a function that accesses an object, and retry after transient errors.
+    """Call a function that accesses an object, and retry after transient errors; longer if the store is too busy.
 
     Args:
-        call: the function; it is called at most `len(PAUSES) + 1` times.
+        call: the function; it is called at most `len(PAUSES) + 1` times, and as often again after each of
+            `THROTTLED_PAUSES`.
         url: what it accesses, for the error.
         access: what it does with it.
 
@@ -28,7 +36,7 @@ def retry_remote(call: Callable[[], T], url: str, access: Access) -> T:
         MachineError: no credentials or rights, a missing package, or the last attempt failed too.
     """
     try:
-        return call_with_retries(call, PAUSES, lambda error: classify_error(error) == "transient")
+        return call_with_retries(lambda: _try(call, url), THROTTLED_PAUSES, is_throttled, _reporting(url))
     except JprepError:
         raise
     except Exception as error:
@@ -37,39 +45,17 @@ def retry_remote(call: Callable[[], T], url: str, access: Access) -> T:
         raise
 
 
-class RetriedFile:
-    """An object opened for reading whose failed reads are repeated at the same position.
+def _try(call: Callable[[], T], url: str) -> T:
+    return call_with_retries(call, PAUSES, lambda error: classify_error(error) == "transient", _reporting(url))
 
-    Args:
-        file: the object, opened by its file system.
-        url: its URL.
-    """
 
-    def __init__(self, file: Any, url: str) -> None:
-        self._file, self._url = file, url
+def _reporting(url: str) -> Callable[[Exception, float], None]:
+    """Return a function that tells the user of a pause that is not short."""
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Return up to `size` bytes, none at the end."""
-        if not self._file.seekable():
-            data: bytes = self._file.read(size)
-            return data
-        at = self._file.tell()
-        return retry_remote(lambda: self._read(at, size), self._url, "read")
+    def report(error: Exception, pause: float) -> None:
+        if pause >= _REPORTED:
+            message = " ".join(str(error).split()) or type(error).__name__
+            why = "asks for fewer requests" if is_throttled(error) else "does not answer"
+            _log.warning("%s %s (%s): trying again in %.0f s", bucket_of(url), why, message, pause)
 
-    def _read(self, at: int, size: int) -> bytes:
-        if self._file.tell() != at:
-            self._file.seek(at)
-        data: bytes = self._file.read(size)
-        return data
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Set the position."""
-        return int(self._file.seek(offset, whence))
-
-    def seekable(self) -> bool:
-        """Return whether the object can be read from any offset."""
-        return bool(self._file.seekable())
-
-    def close(self) -> None:
-        """Close the object."""
-        self._file.close()
+    return report

@@ -21,6 +21,22 @@ def cache_folder() -> Path:
     return Path(os.environ.get("JPREP_CACHE") or user / "jprep").expanduser().absolute()
 
 
+def download_manifest(url: str, folder: Path) -> Path:
+    """Write the manifest of a finished output to a folder, without the files that it names; return the folder.
+
+    Args:
+        url: the URL of the output.
+        folder: the folder.
+
+    Raises:
+        ConfigError: there is no finished output.
+        MachineError: no credentials or rights, or the disk is full or not writable.
+    """
+    found = read_remote_output(url)
+    write_atomic(folder / found.kind.manifest, found.data)
+    return folder
+
+
 def download_output(url: str, say: Callable[[str], None] = lambda text: None) -> Path:
     """Return a local copy of a finished output, downloaded with checked hashes unless it exists.
 

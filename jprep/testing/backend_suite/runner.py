@@ -18,7 +18,7 @@ import msgspec
 from jprep.testing.backend_suite.cases import Case, case_of
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_rows, write_suite_tokenizer
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import PreparedRun, create_run, load_backend, prepare_run
+from jprep.train.launcher.launch import PreparedRun, create_run, load_backend, prepare_run, replan_of
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import CHECKPOINTS, checkpoints_of, read_job
 from jprep.train.run.events import Event, EventKind, metric_curve, read_events
@@ -128,7 +128,7 @@ class SuiteRunner:
         """Train a run under the supervisor, with additional environment variables of the worker."""
         messages: list[str] = []
         plan = msgspec.structs.replace(prepared.plan, env=prepared.plan.env | env)
-        code = supervise(prepared.run, plan, say=messages.append, backoff=0.01)
+        code = supervise(prepared.run, plan, say=messages.append, backoff=0.01, replan=replan_of(prepared))
         return FinishedRun(prepared.run, code, "\n".join(messages))
 
     def start(self, name: str) -> None:

@@ -66,14 +66,21 @@ def count_corpus(
         ConfigError: the corpus has no words and boundaries need them, or it has no text.
         MismatchError: `root` belongs to other work.
     """
+    from jprep.engine.consumed import consume_files
     from jprep.engine.runner import run_stage
-    from jprep.tokenizer.counting.stages import CountStage, MergeCountsStage
+    from jprep.tokenizer.counting.merging import MergeCountsStage, SumStage
+    from jprep.tokenizer.counting.stages import CountStage
 
     _check_words(corpus, config)
     counting = CountStage(corpus, config, held_out)
-    receipts = run_stage(counting, root, root / counting.name, executor, progress)
-    merging = MergeCountsStage(counting, receipts, config.max_words)
-    return _counted(root, [*receipts, *run_stage(merging, root, root / merging.name, executor, progress)])
+    counted = run_stage(counting, root, root / counting.name, executor, progress)
+    summing = SumStage(counting, counted, config.max_words, root)
+    summed = run_stage(summing, root, root / summing.name, executor, progress)
+    readers = (root / summing.name / "receipts" / f"{receipt.task}.json" for receipt in summed)
+    consume_files(root, summing.runs, readers, counting.runs_folder)
+    merging = MergeCountsStage(summing, counted, summed)
+    merged = run_stage(merging, root, root / merging.name, executor, progress)
+    return _counted(root, [*counted, *summed, *merged])
 
 
 def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +59,10 @@ class TopUnits:
         kept[np.flatnonzero(counts == self._least)[: self._most - int(kept.sum())]] = True
         return units.filter(pa.array(kept)), counts[kept]
 
+    def in_order(self) -> UnitRows:
+        """Return the selected units, by code point."""
+        return self._cut()
+
     def rows(self) -> UnitRows:
         """Return the selected units, by count descending, then by code point."""
         units, counts = self._cut()
@@ -101,29 +105,59 @@ class AlphabetCounts:
         return self._large + Counter(dict(zip(seen.tolist(), self._sums[seen].tolist(), strict=True)))
 
 
-def write_results(root: Path, blocks: Iterable[UnitRows], samples: list[Path], max_words: int) -> Result:
-    """Write the three files.
+class UnitTotals(NamedTuple):
+    """What is known of all units, or of a range of them.
 
-    Args:
-        root: the directory that output paths are relative to.
-        blocks: all distinct units in code point order.
-        samples: files to concatenate to the sample.
-        max_words: number of units to keep.
+    Attributes:
+        top: the most frequent ones.
+        characters: occurrences by code point.
+        distinct: number of units.
+        total: their occurrences.
     """
+
+    top: TopUnits
+    characters: Counter[int]
+    distinct: int
+    total: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The counters for receipts."""
+        return {"units.distinct": self.distinct, "units.total": self.total}
+
+
+def sum_units(blocks: Iterable[UnitRows], max_words: int) -> UnitTotals:
+    """Sum distinct units, which come in code point order, and select at most `max_words` of them."""
     top, characters, distinct, total = TopUnits(max_words), AlphabetCounts(), 0, 0
     for units, counts in blocks:
         top.add(units, counts)
         characters.add(units, counts)
         distinct, total = distinct + len(units), total + exact_sum(counts)
-    kept, occurring = top.rows(), characters.totals()
-    refuse_overflow(occurring.total(), "all characters of all units")  # manifests store 64-bit integers
+    return UnitTotals(top, characters.totals(), distinct, total)
+
+
+def write_results(root: Path, units: UnitTotals, samples: Iterable[bytes]) -> Result:
+    """Write the three files.
+
+    Args:
+        root: the directory that output paths are relative to.
+        units: all units.
+        samples: concatenated to the sample.
+    """
+    kept = units.top.rows()
+    refuse_overflow(units.characters.total(), "all characters of all units")  # manifests store 64-bit integers
     outputs = [
         _write(root, WORDS, _word_lines(*kept), len(kept[1])),
-        _write(root, CHARACTERS, _character_lines(occurring), 0),
-        _write(root, SAMPLE, (path.read_bytes() for path in samples), 0),
+        write_characters(root, CHARACTERS, units.characters),
+        _write(root, SAMPLE, samples, 0),
     ]
-    cut = {"units.cut.distinct": distinct - len(kept[1]), "units.cut.total": total - exact_sum(kept[1])}
-    return Result(outputs, {"units.distinct": distinct, "units.total": total} | cut)
+    cut = {"units.cut.distinct": units.distinct - len(kept[1]), "units.cut.total": units.total - exact_sum(kept[1])}
+    return Result(outputs, cut)
+
+
+def write_characters(root: Path, path: str, totals: Counter[int]) -> Output:
+    """Write a file of characters; see `read_characters`."""
+    return _write(root, path, _character_lines(totals), 0)
 
 
 def _write(root: Path, path: str, parts: Iterable[bytes], rows: int) -> Output:

@@ -6,10 +6,10 @@ UTF-8 sorts like code points, so units are compared as bytes.
 from __future__ import annotations
 
 import contextlib
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,24 @@ from jprep.io.os_errors import write_error
 from jprep.tokenizer.counting.units import BYTES, views
 
 FAN_IN = 256
-"""Maximum number of open runs; more are merge_runs in rounds."""
+"""Maximum number of open runs; more are merged in rounds."""
 
 UnitRows = tuple[Any, Any]
 """An Arrow array of distinct byte strings, and their counts as a numpy array of int64."""
 
 _BATCH_ROWS, _BATCH_BYTES = 4096, 1 << 18
 _SCHEMA = pa.schema([("unit", BYTES), ("count", pa.int64())])
+_FILE = b"ARROW1"  # the first bytes of a run; those of earlier versions are streams
+
+
+class KeyRange(NamedTuple):
+    """A range of units: from `low` up to, but not including, `high`; None for no limit."""
+
+    low: bytes = b""
+    high: bytes | None = None
+
+
+ALL = KeyRange()
 
 
 def exact_sum(counts: Any) -> int:
@@ -50,8 +61,13 @@ def sort_rows(rows: UnitRows) -> UnitRows:
     return rows[0].take(order), rows[1][order.to_numpy()]
 
 
-def write_run(path: Path, blocks: Iterable[UnitRows]) -> int:
+def write_run(path: Path, blocks: Iterable[UnitRows], keys: list[bytes] | None = None) -> int:
     """Write blocks of sorted rows as one run, and return the number of rows.
+
+    Args:
+        path: the run.
+        blocks: the rows.
+        keys: receives the first unit of each batch, of about the same number of rows.
 
     Raises:
         MachineError: the disk is full or not writable.
@@ -59,9 +75,11 @@ def write_run(path: Path, blocks: Iterable[UnitRows]) -> int:
     written = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, _SCHEMA) as stream:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as stream:
             for units, counts in blocks:
                 for start, stop in _batches(units):
+                    if keys is not None:
+                        keys.append(units[start].as_py())
                     columns = [units[start:stop], pa.array(counts[start:stop])]
                     stream.write_batch(pa.record_batch(columns, schema=_SCHEMA))
                 written += len(units)
@@ -80,22 +98,56 @@ def _batches(units: Any) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def commit_run(path: Path, blocks: Iterable[UnitRows]) -> int:
+def commit_run(path: Path, blocks: Iterable[UnitRows], keys: list[bytes] | None = None) -> int:
     """Write a permanent run atomically; see `write_run`."""
     with atomic_path(path) as temporary:
-        return write_run(temporary, blocks)
+        return write_run(temporary, blocks, keys)
+
+
+def divide_keys(keys: Iterable[bytes], size: int, most: int) -> list[KeyRange]:
+    """Divide all units into ranges with about `size` of some keys each, and at most `most` ranges."""
+    ordered = sorted(keys)
+    number = min(most, max(1, len(ordered) // size))
+    borders = sorted({ordered[index * len(ordered) // number] for index in range(1, number)} - {b""})
+    return [KeyRange(low, high) for low, high in zip([b"", *borders], [*borders, None], strict=True)]
+
+
+def read_run(path: Path, keys: KeyRange = ALL) -> Generator[UnitRows, None, None]:
+    """Yield the rows of a run in a range of units, in batches."""
+    with pa.OSFile(str(path), "rb") as file:
+        is_file = file.read(len(_FILE)) == _FILE
+        file.seek(0)
+        for batch in _from(pa.ipc.open_file(file), keys.low) if is_file else pa.ipc.open_stream(file):
+            units, counts = batch.column(0), batch.column(1).to_numpy()
+            start = _first(units, keys.low)
+            stop = len(units) if keys.high is None else _first(units, keys.high)
+            if start < stop:
+                yield units[start:stop], counts[start:stop]
+            if stop < len(units):
+                return
+
+
+def _from(file: Any, low: bytes) -> Iterator[Any]:
+    """Yield the batches of a file from the first one that may have a unit."""
+    numbers = range(file.num_record_batches)
+    first = bisect_left(numbers, low, key=lambda number: file.get_batch(number).column(0)[-1].as_py()) if low else 0
+    yield from map(file.get_batch, numbers[first:])
+
+
+def _first(units: Any, key: bytes) -> int:
+    """Return the row of the first unit that does not precede a key."""
+    return bisect_left(range(len(units)), key, key=lambda row: units[row].as_py())
 
 
 class _RunReader:
     """Read position of a merge in a run: the batch with its smallest remaining row."""
 
-    def __init__(self, path: Path, stack: contextlib.ExitStack) -> None:
-        self._stream = pa.ipc.open_stream(stack.enter_context(pa.OSFile(str(path), "rb")))
+    def __init__(self, path: Path, keys: KeyRange, stack: contextlib.ExitStack) -> None:
+        self._batches = stack.enter_context(contextlib.closing(read_run(path, keys)))
         self._next()
 
     def _next(self) -> None:
-        batch = next(self._stream, None)
-        self._rows: UnitRows | None = None if batch is None else (batch.column(0), batch.column(1).to_numpy())
+        self._rows: UnitRows | None = next(self._batches, None)
         self._start = 0
 
     @property
@@ -115,25 +167,26 @@ class _RunReader:
         return taken
 
 
-def merge_runs(paths: list[Path], folder: Path) -> Iterator[UnitRows]:
-    """Yield the merge_runs rows of many runs in blocks, in order, with the counts of equal units added.
+def merge_runs(paths: list[Path], folder: Path, keys: KeyRange = ALL) -> Iterator[UnitRows]:
+    """Yield the merged rows of many runs in blocks, in order, with the counts of equal units added.
 
     Args:
         paths: the runs. The sum of all their counts must be below 2**63.
         folder: directory for intermediate runs if there are very many; they are deleted.
+        keys: the units to read.
     """
     with contextlib.ExitStack() as stack:
         while len(paths) > FAN_IN:
             spill = stack.enter_context(SpilledRuns(folder, f"{paths[0].name.partition('.')[0]}-round"))
             for start in range(0, len(paths), FAN_IN):
-                spill.write(_merge_once(paths[start : start + FAN_IN]))
+                spill.write(_merge_once(paths[start : start + FAN_IN], keys))
             paths = spill.paths
-        yield from _merge_once(paths)
+        yield from _merge_once(paths, keys)
 
 
-def _merge_once(paths: list[Path]) -> Iterator[UnitRows]:
+def _merge_once(paths: list[Path], keys: KeyRange) -> Iterator[UnitRows]:
     with contextlib.ExitStack() as stack:
-        readers = [_RunReader(path, stack) for path in paths]
+        readers = [_RunReader(path, keys, stack) for path in paths]
         while lasts := [reader.last for reader in readers if reader.last is not None]:
             limit = min(lasts)
             rows = [reader.take(limit) for reader in readers if reader.last is not None]

@@ -1,4 +1,4 @@
-"""The two stages of counting: count groups of shards, then merge the counts."""
+"""The first stage of counting: count groups of shards."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ import pyarrow.compute as pc
 from jprep.corpus.api import Corpus
 from jprep.corpus.shard_reader import CorpusShard, read_batches, shard_of
 from jprep.engine.fingerprint import fingerprint
-from jprep.engine.runner import list_outputs
-from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
-from jprep.io.verified_files import verify_file
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.counting.results import FOLDER, write_results
 from jprep.tokenizer.counting.sample import AIM, ParagraphSample
-from jprep.tokenizer.counting.sorted_runs import SpilledRuns, commit_run, merge_runs
+from jprep.tokenizer.counting.sorted_runs import SpilledRuns, commit_run
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 from jprep.tokenizer.counting.units import VERSION, pieces
 from jprep.tokenizer.counting.unsegmented import count_pieces
 from jprep.tokenizer.word_spaces import separate_words_arrow
 
-RUNS, SAMPLES = "runs", "samples"
-_TASKS = 150
-_MIN_TASK_BYTES = 4 << 20  # text per task
+RUNS, SAMPLES, KEYS = "runs", "samples", "keys"
+"""Folders of files: sorted runs, parts of the sample, and units that divide a run into parts of about one size."""
+
+TASKS = 150
+"""Most tasks that count a corpus, about."""
+
+MIN_TASK_BYTES = 4 << 20
+"""Bytes of text of a task; a small corpus has fewer tasks."""
 
 
 class CountStage(Stage):
@@ -41,6 +43,7 @@ class CountStage(Stage):
     """
 
     name = "counting"
+    runs_folder = f"{name}/{RUNS}"
 
     def __init__(self, corpus: Corpus, config: TokenizerConfig, held_out: Sequence[str] = ()) -> None:
         self._held_out = list(held_out)
@@ -88,7 +91,7 @@ class CountStage(Stage):
             yield Task(f"{number:04d}", group, sum(shard.size for shard in group), digest)
 
     def _groups(self) -> Iterator[list[CorpusShard]]:
-        least, group, size = max(_MIN_TASK_BYTES, self._bytes // _TASKS), list[CorpusShard](), 0
+        least, group, size = max(MIN_TASK_BYTES, self._bytes // TASKS), list[CorpusShard](), 0
         for shard in self._shards:
             group, size = [*group, shard], size + shard.size
             if size >= least:
@@ -99,19 +102,18 @@ class CountStage(Stage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Count a group of shards."""
-        folder = root / self.name / RUNS
+        folder, keys = root / self.runs_folder, list[bytes]()
         sample = ParagraphSample(self._stride, task.weight)
         with SpilledRuns(folder, task.id) as spill:
             tally = UnitCounter(self._config, spill, str(self._folder))
             for shard in task.payload:
                 self._count(shard, tally, sample)
-            run, taken = f"{self.name}/{RUNS}/{task.id}", f"{self.name}/{SAMPLES}/{task.id}"
-            rows = commit_run(root / run, tally.blocks())
+            run, taken, divides = (f"{self.name}/{kind}/{task.id}" for kind in (RUNS, SAMPLES, KEYS))
+            rows = commit_run(root / run, tally.blocks(), keys)
         write_atomic(root / taken, sample.data())
-        outputs = [
-            Output(run, rows, file_sha256(root / run)),
-            Output(taken, sample.taken, file_sha256(root / taken)),
-        ]
+        write_atomic(root / divides, b"\n".join(keys))
+        written = {run: rows, taken: sample.taken, divides: len(keys)}
+        outputs = [Output(path, rows, file_sha256(root / path)) for path, rows in written.items()]
         return Result(outputs, {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken})
 
     def _count(self, shard: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
@@ -139,38 +141,3 @@ class CountStage(Stage):
             kept = batch.filter(pc.invert(pc.is_in(batch["source"], held_out)))
             if len(kept):
                 yield kept
-
-
-class MergeCountsStage(Stage):
-    """Merge all runs, drop the rarest units, and write the input of the training.
-
-    Args:
-        counting: the stage before.
-        counted: its receipts.
-        max_words: number of units to keep.
-    """
-
-    name = FOLDER
-
-    def __init__(self, counting: CountStage, counted: list[Receipt], max_words: int) -> None:
-        self._made_from = fingerprint(counting.fields())
-        self._outputs, self._max_words = list_outputs(counted), max_words
-
-    def fields(self) -> dict[str, Any]:
-        """Return what was counted, and how many units are kept."""
-        return {"counting": self._made_from, "max_words": self._max_words}
-
-    def total(self) -> int:
-        """Return the number of tasks, 1."""
-        return 1
-
-    def tasks(self) -> Iterator[Task]:
-        """Yield the only task."""
-        yield Task("0000", None, 1, fingerprint({"runs": [output.sha256 for output in self._outputs]}))
-
-    def run(self, task: Task, root: Path) -> Result:
-        """Merge the runs."""
-        for output in self._outputs:
-            verify_file(root / output.path, output.sha256)
-        runs, samples = ([root / out.path for out in self._outputs if out.folder == kind] for kind in (RUNS, SAMPLES))
-        return write_results(root, merge_runs(runs, root / self.name), samples, self._max_words)

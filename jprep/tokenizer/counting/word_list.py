@@ -14,7 +14,7 @@ from jprep.engine.stage import Receipt
 from jprep.errors import InputError
 from jprep.io.inputs.streams import open_input
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.counting.results import FOLDER, write_results
+from jprep.tokenizer.counting.results import FOLDER, sum_units, write_results
 from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 from jprep.tokenizer.counting.units import NEWLINE, SEPARATES, array, views
@@ -37,8 +37,9 @@ def count_list(path: Path, config: TokenizerConfig, root: Path) -> list[Receipt]
                 words, counts = _parse(block, path, line)
                 tally.add(words, counts)
                 line += len(counts)
-        result = write_results(root, tally.blocks(), [], config.max_words)
-    return [Receipt("list", "", "", result.outputs, result.counts, {})]
+        units = sum_units(tally.blocks(), config.max_words)
+        result = write_results(root, units, [])
+    return [Receipt("list", "", "", result.outputs, units.counts | result.counts, {})]
 
 
 def _blocks(file: BinaryIO, path: Path) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterable, Sequence
 
-from jprep.io import protobuf
+from jprep.io.wire import protobuf
 from jprep.tokenizer.vocabulary import PieceKind, Vocabulary, VocabularyPiece
 
 MODEL_TYPE = {"unigram": 1, "bpe": 2, "words": 3}

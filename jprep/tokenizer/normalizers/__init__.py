@@ -1,6 +1,6 @@
 """Express the corpus's normalisers as components of a `tokenizer.json`, so that it normalises raw text like the corpus.
 
-The result for a line equals that of `neologdn`, `nfkc` and `characters`, with these exceptions:
+The result for a line equals that of `neologdn`, `gentle`, `nfkc` and `characters`, with these exceptions:
 
 - Each stretch of text between special tokens is normalised separately. If a stretch begins in the middle of a text, its
   first space is kept where it would be kept after a Latin character; spaces at the end of a stretch are removed.
@@ -19,6 +19,7 @@ import msgspec
 
 from jprep.config import parse_config
 from jprep.corpus.normalizers.characters import CharactersNormalizer
+from jprep.corpus.normalizers.gentle import GentleNormalizer
 from jprep.corpus.normalizers.neologdn import VERIFIED_VERSIONS, NeologdnNormalizer
 from jprep.corpus.normalizers.neologdn_rules import NormalizedText
 from jprep.corpus.normalizers.neologdn_tables import CharacterTables, probe_text
@@ -26,9 +27,11 @@ from jprep.corpus.normalizers.nfkc import NfkcNormalizer
 from jprep.corpus.normalizers.pii.normalizer import PiiNormalizer
 from jprep.errors import ConfigError
 from jprep.tokenizer.normalizers.character_replacements import characters
+from jprep.tokenizer.normalizers.gentle_replacements import gentle
 from jprep.tokenizer.normalizers.neologdn_replacements import BYTE_ORDER_MARK, KEPT, MARK, neologdn, replace
 
-_VERSIONS = {step.name: step.version for step in (NeologdnNormalizer, NfkcNormalizer, CharactersNormalizer)}
+_EXPORTED = (NeologdnNormalizer, GentleNormalizer, NfkcNormalizer, CharactersNormalizer)
+_VERSIONS = {step.name: step.version for step in _EXPORTED}
 
 _NFKC = [replace("㋿", "令和"), {"type": "NFKC"}]
 """`NFKC` uses tables older than the character ㋿."""
@@ -83,6 +86,8 @@ def _converted(step: dict[str, Any], later: Sequence[dict[str, Any]], mark: str)
         return _neologdn(step["config"], mark)
     if step["name"] == NfkcNormalizer.name:
         return _NFKC
+    if step["name"] == GentleNormalizer.name:
+        return gentle(step["config"])
     names = [one["name"] for one in later]
     removes_spaces = any(one["config"].get("remove_space") for one in later)
     if removes_spaces and NfkcNormalizer.name in names[: names.index(NeologdnNormalizer.name)]:

@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
-from jprep.engine.output_directory import OutputDirectory, refuse_remote
+from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import MODEL_EXPORT
+from jprep.engine.output_paths import refuse_remote
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, fsync_path, missing_folders, remove_contents, remove_empty_folders
 from jprep.io.lock import hold_lock
@@ -96,7 +97,7 @@ def _tidy(sibling: Path, target: Path) -> None:
     """Restore the old export if a killed process moved it away, then delete everything except the lock."""
     if (sibling / _OLD).exists() and not target.exists():
         (sibling / _OLD).rename(target)
-    remove_contents(sibling, keep=_LOCK)
+    remove_contents(sibling, keep=(_LOCK,))
 
 
 def file_hashes(folder: Path, known: Container[str] = ()) -> dict[str, str]:

@@ -16,6 +16,7 @@ from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.train.hooks.config import HooksConfig
+from jprep.train.hosts.submit_config import SubmitConfig
 from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.rtd import RtdConfig, check_rtd
 from jprep.train.job.samples import SamplesConfig, check_samples
@@ -32,6 +33,7 @@ FORMAT = 1
 
 UNFINGERPRINTED_KEYS = (
     "log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push", "samples",
+    "hosts", "submit",
 )  # fmt: skip
 """Keys of `[train]` that no weight depends on: a run may be resumed with other values."""
 
@@ -191,6 +193,10 @@ class TrainConfig(_Config, frozen=True):
         trackers: trackers besides events.jsonl: names, or tables with options; an empty list for none.
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
         silent_minutes: a worker without a sign of life for so long is taken to hang, and restarted.
+        hosts: the hosts that the run's processes are started on: `slurm`, `pbs` and `grid-engine` are those of the job;
+            `env` are the processes of torchrun, MPI, srun or Kubernetes; `none` is this machine; "" is `env` if such a
+            launcher has set its variables, else this machine; anything else is the path of a hostfile.
+        submit: what the job of a training asks for, with `--executor slurm`.
         push: uploads of the model to the Hugging Face Hub.
         samples: samples of text that are recorded at checkpoints.
         backend: backend → its own options, checked by the backend.
@@ -222,6 +228,8 @@ class TrainConfig(_Config, frozen=True):
     trackers: Trackers = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10
     silent_minutes: float = 30.0
+    hosts: str = ""
+    submit: SubmitConfig = SubmitConfig()
     push: PushConfig = PushConfig()
     samples: SamplesConfig = SamplesConfig()
     backend: dict[str, dict[str, Any]] = {}

@@ -21,6 +21,9 @@ from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
 from jprep.train.hooks.inspection import InspectHooks, find_hooks, inspector
 from jprep.train.hooks.sources import HookSources, copy_hook_files
+from jprep.train.hosts.find import hosts_of
+from jprep.train.hosts.host_set import HostSet
+from jprep.train.hosts.planning import Replan, make_replan, plan_on_hosts
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
 from jprep.train.launcher.backend_packages import install_command
@@ -52,6 +55,17 @@ DEFAULT_BACKEND = "torch"
 _WHERE = "[train]"
 
 
+class RunParts(NamedTuple):
+    """What the job of a run is made of besides its `[train]`; see `prepare_run`."""
+
+    name: str
+    backend: str
+    run: Path
+    tokenizer: Path
+    dataset: Path | None
+    mix: MixConfig | None = None
+
+
 class PreparedRun(NamedTuple):
     """A run that is ready to start.
 
@@ -62,6 +76,7 @@ class PreparedRun(NamedTuple):
         plan: how the job is run on this host.
         host: this host.
         hook_files: the content of the files of the job's hooks, by name.
+        hosts: the hosts of the run; None for this machine.
     """
 
     backend: Backend
@@ -70,6 +85,7 @@ class PreparedRun(NamedTuple):
     plan: Plan
     host: Host
     hook_files: Mapping[str, bytes] = {}
+    hosts: HostSet | None = None
 
 
 def backend_name(train: TrainConfig | None) -> str:
@@ -122,6 +138,23 @@ def backend_options(train: TrainConfig, backend: Backend) -> Any:
     return backend.read_options(train.backend.get(backend.name, {}))
 
 
+def outer_process(section: TrainConfig | Mapping[str, Any] | None, backend: str) -> HostSet | None:
+    """Return the processes of an outer launcher that run this command too; None without one.
+
+    Args:
+        section: the recipe's `[train]`.
+        backend: the backend's name.
+
+    Raises:
+        ConfigError: the section or its hosts cannot be used.
+    """
+    if not section:
+        return None
+    train, planner = parse_train_config(section, _WHERE), load_backend(backend)
+    hosts = hosts_of(train, planner, backend_options(train, planner))
+    return hosts if hosts and hosts.fixed else None
+
+
 def prepare_run(
     section: TrainConfig | Mapping[str, Any] | None,
     name: str,
@@ -160,14 +193,39 @@ def prepare_run(
     sources = find_hooks(train, planner)
     if train.checkpoint.mirror and not dry:
         check_mirror(train.checkpoint.mirror)
+    parts = RunParts(name, backend, run, tokenizer, dataset, mix)
+    job = _build_job(train, planner, options, sources, parts, dry=dry)
+    host, hosts = this_host(_python(planner, options, dry=dry)), hosts_of(train, planner, options)
+    if hosts and hosts.number:
+        fix = "use `jprep train`, which joins the run of the first process"
+        raise ConfigError(f"this is {hosts.names[hosts.number]}", where="train.hosts", fix=fix)
+    where = job, run.absolute(), host
+    plan = plan_on_hosts(planner, *where, hosts) if hosts else planner.plan(*where)  # its errors say why
+    _check_task(planner, train.task)
+    return PreparedRun(planner, job, run, plan, host, sources.files if sources else {}, hosts)
+
+
+def build_run_job(section: TrainConfig | Mapping[str, Any], parts: RunParts) -> Job:
+    """Return the job of a run, whatever machines train it; see `prepare_run`."""
+    train, planner = parse_train_config(section, _WHERE), load_backend(parts.backend)
+    options = backend_options(train, planner)
+    return _build_job(train, planner, options, find_hooks(train, planner), parts)
+
+
+def _build_job(
+    train: TrainConfig,
+    planner: Backend,
+    options: Any,
+    hooks: HookSources | None,
+    parts: RunParts,
+    *,
+    dry: bool = False,
+) -> Job:
+    name, backend, run, tokenizer, dataset, mix = parts
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
-        more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(sources, train, planner, options)}
-        job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, mix=mix, **more)
-    host = this_host(_python(planner, options, dry=dry))
-    plan = planner.plan(job, run.absolute(), host)  # its errors say why
-    _check_task(planner, train.task)
-    return PreparedRun(planner, job, run, plan, host, sources.files if sources else {})
+        more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(hooks, train, planner, options)}
+        return build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, mix=mix, **more)
 
 
 def _check_task(backend: Backend, task: str) -> None:
@@ -229,7 +287,14 @@ def train(
         create_run(prepared, say)
         if command:
             write_command(prepared.run, command)
-        return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror)
+        return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror, replan=replan_of(prepared))
+
+
+def replan_of(prepared: PreparedRun) -> Replan | None:
+    """Return the function that plans a run without lost hosts; None if it has no hosts."""
+    if not prepared.hosts:
+        return None
+    return make_replan(prepared.backend, prepared.job, prepared.run.absolute(), prepared.host, prepared.hosts)
 
 
 def _profiled_plan(prepared: PreparedRun, resume: str, profile: ProfileSteps) -> Plan:

@@ -7,11 +7,9 @@ import os
 import secrets
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
 import msgspec
@@ -19,16 +17,24 @@ import msgspec
 from jprep.errors import JprepError, MachineError
 from jprep.io.lock import hold_lock
 from jprep.io.retry import retry_transient
+from jprep.io.shared.held import check_held
 from jprep.train.backend import Plan
+from jprep.train.hosts.files import request_stop
+from jprep.train.hosts.planning import Replan
+from jprep.train.hosts.starting import start_command, start_environment
+from jprep.train.hosts.watch import NodeWatch
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
-from jprep.train.launcher.signals import signal_name, stop_signals
+from jprep.train.launcher.multihost import announced_end
+from jprep.train.launcher.signals import STOPPED, TO_BE_CONTINUED, signal_name
+from jprep.train.launcher.stop_requests import StopRequests
 from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint, disk_full_error
 from jprep.train.run.data_lock import check_data
-from jprep.train.run.directory import HEARTBEAT, LOCK, checkpoints_of, read_job, write_plan
+from jprep.train.run.directory import HEARTBEAT, LOCK, checkpoints_of, read_job, read_plan, write_plan
 from jprep.train.run.events import EVENTS, Event, EventReader, last_end, read_events, record_event
 from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_stderr, open_log
+from jprep.train.run.profile import PROFILE
 from jprep.train.run.ranks import clear_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, rewind
 from jprep.train.run.status import RunStatus
@@ -38,7 +44,6 @@ from jprep.train.uploads.mirror import Mirror
 from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 
 _LONGEST_PAUSE = 60.0
-_STOPPED = 130
 _LOOK_SECONDS = 2.0  # between two looks at uploads, and at the size of the log
 _GRACE = 10.0  # seconds for process 0 to exit by itself after a fatal error on another host
 
@@ -51,12 +56,14 @@ class AttemptResult(NamedTuple):
         reason: the reason, as a message.
         stopped: whether the worker stopped on request.
         out_of_memory: whether memory was full.
+        lost: names of hosts that were lost.
     """
 
     code: int
     reason: str
     stopped: bool = False
     out_of_memory: bool = False
+    lost: tuple[str, ...] = ()
 
 
 def supervise(
@@ -67,10 +74,11 @@ def supervise(
     say: Say = on_stderr,
     backoff: float = 1.0,
     mirror: Mirror | None = None,
+    replan: Replan | None = None,
 ) -> int:
     """Train a run to its end, restarting its worker as needed.
 
-    On the first SIGTERM, SIGINT or SIGHUP the worker saves and stops; on the second it is killed.
+    On the first SIGTERM, SIGINT, SIGHUP or SIGUSR1 the worker saves and stops; on the second it is killed.
 
     Args:
         run: a directory made by `open_run`.
@@ -80,10 +88,12 @@ def supervise(
         say: called with a message for the user.
         backoff: seconds before the first restart; doubled for each further one without progress, up to a minute.
         mirror: copies the run elsewhere meanwhile.
+        replan: plans the run without lost hosts; None if it has no hosts.
 
     Returns:
         0, the run is finished; 130, it was stopped, and the same call resumes it; 2, 3 or 4, the worker met an error
-        that a restart does not fix; 1, it died too often.
+        that a restart does not fix; 75, hosts were lost and the run needs more than are left, or it was stopped by
+        SIGUSR1, a scheduler's sign that the time limit is near; 1, it died too often.
 
     Raises:
         MachineError: another process trains there, the worker cannot be started, the disk is full, or a checkpoint
@@ -103,38 +113,21 @@ def supervise(
         if resume != "auto":
             rewind(run, checkpoints, 0 if resume == "never" else int(resume))
         with (
-            _StopRequests() as requests,
+            announced_end(run, plan) as codes,
+            StopRequests() as requests,
             _mirroring(mirror, requests, rewound=resume != "auto"),
             track_run(run, job, say, lambda: requests.count),
         ):
             uploads = background_uploads(run, job, say)
-            code = _Supervisor(run, job, plan, say, backoff, requests, uploads).supervise()
+            code = _Supervisor(run, job, plan, say, backoff, requests, uploads, replan).supervise()
             for upload in uploads:
                 upload.finish(complete=code == 0, stopped=lambda: requests.count > 0)
+            codes.append(code)
             return code
 
 
-class _StopRequests:
-    """Counts stop signals during a block."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __enter__(self) -> _StopRequests:
-        def note(number: int, frame: FrameType | None) -> None:
-            self.count += 1
-
-        main = threading.current_thread() is threading.main_thread()
-        self._before = {number: signal.signal(number, note) for number in stop_signals()} if main else {}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
 @contextlib.contextmanager
-def _mirroring(mirror: Mirror | None, requests: _StopRequests, *, rewound: bool) -> Iterator[None]:
+def _mirroring(mirror: Mirror | None, requests: StopRequests, *, rewound: bool) -> Iterator[None]:
     """Copy the run for the time of the block, and what is left after it, until a further stop signal."""
     if mirror is None:
         yield
@@ -155,11 +148,13 @@ class _Supervisor:
         plan: Plan,
         say: Say,
         backoff: float,
-        requests: _StopRequests,
+        requests: StopRequests,
         uploads: Sequence[BackgroundUpload],
+        replan: Replan | None,
     ) -> None:
         self._run, self._job, self._plan, self._say, self._backoff = run, job, plan, say, backoff
-        self._requests, self._uploads = requests, uploads
+        self._requests, self._uploads, self._replan = requests, uploads, replan
+        self._lost: set[str] = set()
         self._checkpoints = checkpoints_of(run, job)
         self._name = secrets.token_hex(8)
         self._events = EventReader(run)
@@ -188,15 +183,30 @@ class _Supervisor:
         retry = result.out_of_memory and step > started and self._plan.machines == 1
         if result.code in FATAL_EXIT_CODES and not retry:
             return self._failed(result.code, result.reason)
+        if result.lost and not self._leave_out(result.lost):
+            return self._out_of_hosts(result.reason)
         complete = step >= self._job.steps  # it is finished, or died on its way out
         self._attempts += 1
         self._failures = 1 if step > self._reached and not complete else self._failures + 1
         if self._failures > self._job.train.max_restarts + complete:
+            if result.lost:
+                return self._out_of_hosts(result.reason)
             return self._failed(1, self._too_often(result, complete=complete))
         if complete:
             return None
         self._pause(step, result.reason)
         return self._stopped() if self._requests.count else None
+
+    def _leave_out(self, lost: Sequence[str]) -> bool:
+        """Plan without lost hosts; return whether the run can continue."""
+        self._lost |= set(lost)
+        if self._plan.placement and self._plan.placement.starter == "join":
+            return True  # an outer launcher may start them again
+        plan = self._replan(self._lost) if self._replan else None
+        if plan:
+            profile = {name: value for name, value in self._plan.env.items() if name == PROFILE}
+            self._plan = msgspec.structs.replace(plan, env=plan.env | profile)
+        return plan is not None
 
     def _too_often(self, result: AttemptResult, *, complete: bool) -> str:
         ended = ("ended", "the last checkpoint was damaged every time")
@@ -211,12 +221,15 @@ class _Supervisor:
         write_plan(self._run, plan)  # before the announcement: processes on other hosts read it then
         announce_attempt(self._run, attempt)
         memory = MemoryWatch(self._run)
-        with self._started(plan) as process:
-            hung = self._watch(process, memory)
+        nodes = NodeWatch(self._run, plan, attempt)
+        with self._started(plan, attempt, nodes) as process:
+            hung = self._watch(process, memory, nodes)
         self._read_events()
-        return self._result(process.returncode, memory, plan, hung=hung)
+        if nodes.lost() and not self._fatal_error():
+            return AttemptResult(process.returncode, f"lost {', '.join(nodes.lost())}", lost=nodes.lost())
+        return self._result(process.returncode, memory, plan, hung=hung, failed=nodes.failed())
 
-    def _result(self, code: int, memory: MemoryWatch, plan: Plan, *, hung: bool) -> AttemptResult:
+    def _result(self, code: int, memory: MemoryWatch, plan: Plan, *, hung: bool, failed: str) -> AttemptResult:
         if error := self._fatal_error():  # launchers lose the exit codes of their workers
             return AttemptResult(int(error.figures["code"] or 1), error.note, False, OUT_OF_MEMORY in error.figures)
         if hung:
@@ -225,7 +238,7 @@ class _Supervisor:
             full = out_of_memory(self._run, self._job, self._logged_step(), why)
             return AttemptResult(full.exit_code, str(full), out_of_memory=True)
         stopped = code == 0 and any(event.kind == "signal" for event in self._endings)
-        return AttemptResult(code, self._reason(code), stopped)
+        return AttemptResult(code, failed or self._reason(code), stopped)
 
     def _reason(self, code: int) -> str:
         if code == MachineError.exit_code and (full := disk_full_error(self._run)):
@@ -254,28 +267,31 @@ class _Supervisor:
         return next((event for event in self._endings if event.kind == "end" and event.figures.get("code")), None)
 
     @contextlib.contextmanager
-    def _started(self, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
-        env = os.environ | plan.env
+    def _started(self, plan: Plan, attempt: str, nodes: NodeWatch) -> Iterator[subprocess.Popen[bytes]]:
+        env, argv = start_environment(plan, os.environ), start_command(self._run, plan, attempt)
         with open_log(self._run) as log:
             try:
                 process = subprocess.Popen(
-                    plan.argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
             except OSError as error:
                 fix = "check the backend with `jprep doctor`"
                 what = f"the worker cannot be started: {error.strerror}"
-                raise MachineError(what, where=plan.argv[0], fix=fix) from error
+                raise MachineError(what, where=argv[0], fix=fix) from error
         try:
             yield process
         finally:  # no process of this attempt may outlive it
-            announce_attempt(self._run, NO_ATTEMPT)
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            try:
+                announce_attempt(self._run, NO_ATTEMPT)
+                nodes.settle(process, hurry=lambda: self._requests.count > 1)
+            finally:  # also if another host has taken over the run
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
             clear_ranks(self._run)
             self._checkpoints.clean()
 
-    def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch) -> bool:
+    def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch, nodes: NodeWatch) -> bool:
         """Wait for the worker's end, and return whether it hangs."""
         signs, changed, looked, passed_on, failed = self._signs_of_life(), time.monotonic(), 0.0, 0, 0.0
         timeout = 60 * self._job.train.silent_minutes
@@ -290,10 +306,12 @@ class _Supervisor:
                 failed = failed or (now if self._failed_elsewhere() else 0.0)
             elif now - changed > timeout:
                 return True
-            if failed and now - failed > _GRACE:
+            failed = failed or (now if nodes.look() else 0.0)
+            if failed and (nodes.lost() or now - failed > _GRACE):
                 return False
             if now - looked > _LOOK_SECONDS:
                 looked = now
+                check_held()
                 for upload in self._uploads:
                     upload.update()
                 cut_log(self._run)
@@ -313,6 +331,9 @@ class _Supervisor:
         with contextlib.suppress(ProcessLookupError):
             if at_once:
                 os.killpg(process.pid, signal.SIGKILL)
+            elif self._plan.placement:
+                request_stop(self._run, read_plan(self._run).env[ATTEMPT])
+                self._say("saving; interrupt once more to stop now")
             elif signal_ranks(self._run, signal.SIGTERM):
                 self._say("saving; interrupt once more to stop now")
             else:
@@ -346,7 +367,13 @@ class _Supervisor:
         found = self._checkpoints.committed()
         saved = f"step {found[-1].step} is saved" if found else "nothing is saved"
         self._say(f"stopped; {saved}; run the same command again to resume")
-        return 0 if found and found[-1].step >= self._job.steps else _STOPPED
+        if found and found[-1].step >= self._job.steps:
+            return 0
+        return TO_BE_CONTINUED if self._requests.time_limit else STOPPED
+
+    def _out_of_hosts(self, reason: str) -> int:
+        self._say(f"{reason}; the run cannot continue on the hosts that are left; run the same command again to resume")
+        return TO_BE_CONTINUED
 
     def _failed(self, code: int, reason: str) -> int:
         if self._end is None:

@@ -13,9 +13,12 @@ import signal
 import threading
 from pathlib import Path
 
+from jprep.errors import MachineError
+from jprep.io.lock import LockWatch
 from jprep.io.os_errors import write_error
+from jprep.io.shared.held import check_held, checked, give_up_all
+from jprep.io.shared.late import retry_stale
 from jprep.train.run.directory import LOCK
-from jprep.train.run.ranks import is_lock_free
 
 ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
 """Environment variables of a worker: the attempt's name; the name of the checkpoint to resume from, or ""."""
@@ -35,9 +38,10 @@ def announce_attempt(run: Path, attempt: str) -> None:
     The name is padded to a fixed length, so that a reader never sees half of it.
 
     Raises:
-        MachineError: the file cannot be written.
+        MachineError: the file cannot be written, or another host has taken over the run.
     """
     path = run / LOCK
+    check_held()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
@@ -48,17 +52,31 @@ def announce_attempt(run: Path, attempt: str) -> None:
         raise write_error(error, path) from error
 
 
-def is_current_attempt(run: Path, attempt: str) -> bool:
-    """Return whether the run is in this attempt and its supervisor is alive."""
+def is_current_attempt(run: Path, attempt: str, lock: LockWatch | None = None, *, certain: bool = False) -> bool:
+    """Return whether the run is in this attempt and its supervisor is alive.
+
+    Args:
+        run: the run directory.
+        attempt: the attempt's name.
+        lock: watches `LOCK`: whether a supervisor on another host is alive may be known only after some calls.
+        certain: whether to return False as long as that is not known.
+
+    Raises:
+        OSError: the file exists and cannot be read.
+    """
     try:
-        with (run / LOCK).open("rb") as file:
-            return file.read().strip() == attempt.encode() and not is_lock_free(file.fileno())
+        if retry_stale((run / LOCK).read_bytes).strip() != attempt.encode():
+            return False
     except FileNotFoundError:
         return False
+    held = (lock or LockWatch(run / LOCK)).is_held()
+    return not certain if held is None else held
 
 
 class AttemptWatch:
     """A thread that kills this process and its group once the attempt is over or its supervisor is dead.
+
+    Until then nothing is committed without a look at `LOCK`: a process that was suspended may be late.
 
     Args:
         run: the run directory.
@@ -66,18 +84,32 @@ class AttemptWatch:
     """
 
     def __init__(self, run: Path, attempt: str) -> None:
-        self._run, self._attempt = run, attempt
-        self._done = threading.Event()
+        self._run, self._attempt, self.mark = run, attempt, None
+        self._lock, self._done, self._checked = LockWatch(run / LOCK), threading.Event(), contextlib.ExitStack()
+        self._checked.enter_context(checked(self))
         threading.Thread(target=self._watch, name="jprep-watch", daemon=True).start()
 
     def _watch(self) -> None:
         missed = 0
         while missed < 2 and not self._done.wait(_POLL_SECONDS):
             with contextlib.suppress(OSError):  # a transient error of the file system is no reason to exit
-                missed = 0 if is_current_attempt(self._run, self._attempt) else missed + 1
+                missed = 0 if is_current_attempt(self._run, self._attempt, self._lock) else missed + 1
         if missed == 2:
+            releasing = threading.Thread(target=give_up_all, daemon=True)  # a file system may not answer
+            releasing.start()
+            releasing.join(_POLL_SECONDS)
             os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    def check(self) -> None:
+        """Raise MachineError if another attempt has begun; called before each commit."""
+        with contextlib.suppress(OSError):
+            if not is_current_attempt(self._run, self._attempt, self._lock):
+                raise MachineError("this attempt is over", where=str(self._run), fix="see the end of log.txt")
+
+    def give_up(self) -> None:
+        """Do nothing: the attempt belongs to the supervisor."""
 
     def close(self) -> None:
         """Stop watching."""
         self._done.set()
+        self._checked.close()

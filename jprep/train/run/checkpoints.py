@@ -20,11 +20,14 @@ from jprep.io.atomic import file_sha256, fsync_path, remove_tree
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
+from jprep.io.shared.held import check_held
+from jprep.io.shared.late import exists_now, replace_file, retry_stale
 from jprep.train.job.best import LOWEST_LOSS, BestFigure
 from jprep.train.run.commit import (
     COMMIT,
     CheckpointFile,
     Commit,
+    await_files,
     checkpoint_name,
     files_of,
     find_checkpoint_damage,
@@ -162,7 +165,7 @@ class CheckpointStore:
             MachineError: a checkpoint cannot be read or renamed.
         """
         for folder in reversed(self._folders()):
-            commit = read_commit(folder)
+            commit = read_commit(await_files(folder))
             problem = commit if isinstance(commit, str) else find_checkpoint_damage(folder, commit)
             if not problem and isinstance(commit, Commit):
                 return self._check_owner(Checkpoint(folder, commit))
@@ -256,12 +259,13 @@ class CheckpointStore:
         for path in [partial / COMMIT, *(path for path in partial.rglob("*") if path.is_dir()), partial]:
             fsync_path(path)
         failpoint("run.committed")
+        check_held()
         if isinstance(read_commit(final), Commit):  # saved before a restart: the same step has the same weights
             remove_tree(partial)
             return
         if final.exists():
             self._set_aside(final, DAMAGED)
-        partial.rename(final)
+        replace_file(partial, final)
         fsync_path(self._folder)
         failpoint("run.renamed")
 
@@ -361,11 +365,11 @@ def _await_ranks(partial: Path, rank: Rank) -> None:
     deadline = time.monotonic() + rank.patience
     for other in range(1, rank.world):
         path = partial / _NOTE.format(other)
-        while not path.exists():
+        while not exists_now(path):
             if time.monotonic() > deadline:
                 raise MachineError(f"rank {other} did not save its part in time", where=str(partial), fix="see log.txt")
             time.sleep(0.01)
-        note = msgspec.json.decode(path.read_bytes())
+        note = msgspec.json.decode(retry_stale(path.read_bytes))
         if note["error"]:
             kind = MachineError if note["code"] == MachineError.exit_code else JprepError
             raise kind(f"rank {other} could not save its part: {note['error']}", where=str(partial))

@@ -12,6 +12,7 @@ import xxhash
 
 from jprep.io.atomic import file_sha256
 from jprep.io.retry import retry_transient
+from jprep.io.shared.late import is_silly_rename, wait_for_file
 from jprep.train.job.best import BestFigure
 from jprep.typed_json import decode_json
 
@@ -72,7 +73,7 @@ def step_of(folder: Path) -> int:
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """Return all files below a folder except `COMMIT.json`, by their relative paths.
+    """Return all files below a folder except `COMMIT.json` and deleted ones that NFS keeps, by their relative paths.
 
     Raises:
         OSError: a directory cannot be listed.
@@ -83,7 +84,22 @@ def files_of(folder: Path) -> dict[str, Path]:
 
     paths = sorted(Path(parent, name) for parent, _, names in os.walk(folder, onerror=fail) for name in names)
     found = {path.relative_to(folder).as_posix(): path for path in paths}
-    return {name: path for name, path in found.items() if name != COMMIT}
+    return {name: path for name, path in found.items() if name != COMMIT and not is_silly_rename(path.name)}
+
+
+def await_files(folder: Path) -> Path:
+    """Wait for the files of a checkpoint that another host may just have written, if the file system is shared.
+
+    Args:
+        folder: the checkpoint's folder.
+
+    Returns:
+        the folder.
+    """
+    if wait_for_file(folder / COMMIT) and isinstance(commit := read_commit(folder), Commit):
+        for name in commit.files:
+            wait_for_file(folder / name)
+    return folder
 
 
 def read_commit(folder: Path) -> Commit | str:

@@ -18,6 +18,7 @@ from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import write_atomic
 from jprep.io.retry import retry_transient
+from jprep.io.shared.late import retry_stale
 from jprep.train.backend import Plan
 from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks
@@ -128,7 +129,7 @@ def read_plan(run: Path) -> Plan:
         ConfigError: it is damaged, or another version of jprep wrote it.
     """
     try:
-        return decode_checksummed((run / PLAN).read_bytes(), Plan)
+        return decode_checksummed(retry_stale((run / PLAN).read_bytes), Plan)
     except ValueError as error:
         raise ConfigError(f"{PLAN} is damaged: {error}", where=str(run), fix="`jprep train` writes it") from error
 
@@ -139,10 +140,23 @@ def write_environment(run: Path) -> None:
     Raises:
         MachineError: it cannot be written.
     """
-    versions = {str(one.metadata["Name"]).lower(): one.version for one in importlib.metadata.distributions()}
+    versions = _installed_versions()
     about = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
     fields = {**about, "packages": dict(sorted(versions.items()))}
     write_atomic(run / ENVIRONMENT, msgspec.json.format(msgspec.json.encode(fields), indent=1))
+
+
+def _installed_versions() -> dict[str, str]:
+    """Return the version of each distribution. `Distribution.metadata` would parse its whole description too: slow."""
+    versions: dict[str, str] = {}
+    for one in importlib.metadata.distributions():
+        # an .egg-info is a directory, or the file itself
+        found = one.read_text("METADATA") or one.read_text("PKG-INFO") or one.read_text("")
+        head = (found or "").partition("\n\n")[0]
+        fields = dict(line.partition(": ")[::2] for line in head.splitlines())
+        if name := fields.get("Name", "").strip().lower():
+            versions.setdefault(name, fields.get("Version", "").strip())  # of two, the first is imported
+    return versions
 
 
 def checkpoints_of(run: Path, job: Job) -> CheckpointStore:

@@ -15,6 +15,7 @@ import xxhash
 
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
+from jprep.io.shared.held import check_held
 
 EVENTS = "events.jsonl"
 
@@ -71,10 +72,11 @@ def record_event(
         note: a message.
 
     Raises:
-        MachineError: the disk is full or not writable.
+        MachineError: the disk is full or not writable, or another host has taken over the run.
     """
     event = msgspec.json.encode(Event(time.time(), step, kind, dict(figures), note))
     path, line = run / EVENTS, event[:-1] + _CHECK % _digest(event) + b"\n"
+    check_held()
     try:
         failpoint("run.event")
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)

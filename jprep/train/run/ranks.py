@@ -1,12 +1,12 @@
 """The ranks of a run: each live process holds a lock on its own file in `ranks/`, with its process id and host.
 
-So the supervisor knows which ranks are alive, whoever started them.
+So the supervisor knows which ranks are alive, whoever started them. Ranks on other hosts are watched where `flock` does
+not reach that far (`jprep.io.lock`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import time
@@ -14,15 +14,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jprep.errors import JprepError, MachineError
+from jprep.io.atomic import remove_file, remove_tree
+from jprep.io.lock import LockedError, LockWatch, hold_lock, release_ended
 from jprep.io.machine import process_namespace
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
+from jprep.io.shared.late import create_exclusively
 
 RANKS = "ranks"
 """The folder of the rank files in a run directory."""
 
 _LOCK_TIMEOUT = 5.0  # seconds; the supervisor tests the lock for a moment now and then
 _REMOTE_TIMEOUT = 180.0  # seconds; a network file system keeps the locks of a lost host until its lease expires
+_LENGTH = 255  # bytes of what a rank's file holds, padded, so that a reader never sees half of it
 
 
 class RankLock:
@@ -39,26 +43,27 @@ class RankLock:
 
     def __init__(self, run: Path, rank: int) -> None:
         path = run / RANKS / f"rank-{rank:05d}"
+        self._lock = contextlib.ExitStack()
         try:
-            path.parent.mkdir(exist_ok=True)
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            self._acquire(run, rank)
-            os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, f"{os.getpid()} {process_namespace()}\n".encode(), 0)
+            self._lock.enter_context(hold_lock(path, timeout=_LOCK_TIMEOUT, where=run, inheritable=False))
+            self._write(path)
+        except LockedError as error:
+            what = f"another process is rank {rank} of this run"
+            raise JprepError(what, where=str(run), fix="wait for it") from error
         except OSError as error:
+            self._lock.close()
             raise write_error(error, path) from error
 
-    def _acquire(self, run: Path, rank: int) -> None:
-        deadline = time.monotonic() + _LOCK_TIMEOUT
-        while not _try_lock(self._handle):
-            if time.monotonic() > deadline:
-                os.close(self._handle)
-                raise JprepError(f"another process is rank {rank} of this run", where=str(run), fix="wait for it")
-            time.sleep(0.02)
+    def _write(self, path: Path) -> None:
+        handle = os.open(path, os.O_WRONLY)
+        try:
+            os.pwrite(handle, f"{f'{os.getpid()} {process_namespace()}':<{_LENGTH}}\n".encode(), 0)
+        finally:
+            os.close(handle)
 
     def close(self) -> None:
         """Release the rank."""
-        os.close(self._handle)
+        self._lock.close()
 
 
 def claim_process(run: Path, attempt: str, number: int) -> bool:
@@ -77,11 +82,7 @@ def claim_process(run: Path, attempt: str, number: int) -> bool:
     """
     path = run / RANKS / f"joined-{attempt}-{number:05d}"
     path.parent.mkdir(exist_ok=True)
-    try:
-        path.open("xb").close()
-    except FileExistsError:
-        return False
-    return True
+    return create_exclusively(path)
 
 
 class LiveRank(NamedTuple):
@@ -103,7 +104,7 @@ class LiveRank(NamedTuple):
 
 def live_ranks(run: Path) -> list[int]:
     """Return the process ids of the live ranks on this host."""
-    return [rank.process for rank in _all_live_ranks(run) if rank.namespace == process_namespace()]
+    return [rank.process for rank in _all_live_ranks(run, {}) if rank.namespace == process_namespace()]
 
 
 def signal_ranks(run: Path, number: signal.Signals) -> int:
@@ -128,39 +129,37 @@ def clear_ranks(run: Path, timeout: float = 30.0, remote_timeout: float = _REMOT
     Raises:
         MachineError: a rank does not exit.
     """
-    started = time.monotonic()
-    while alive := _all_live_ranks(run):
+    started, watches = time.monotonic(), dict[Path, LockWatch]()
+    while alive := _all_live_ranks(run, watches):
         here = signal_ranks(run, signal.SIGKILL)
         if time.monotonic() - started > (timeout if here else remote_timeout):
             fix = f"kill these processes: {', '.join(f'{rank.process} on {rank.host}' for rank in alive)}"
             raise MachineError("workers of an earlier start do not exit", where=str(run), fix=fix)
         time.sleep(0.02)
     for path in (run / RANKS).glob("*"):
-        path.unlink(missing_ok=True)
+        remove_tree(path) if path.is_dir() else remove_file(path)
 
 
-def is_lock_free(handle: int) -> bool:
-    """Return whether no process holds an exclusive lock on the file."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    fcntl.flock(handle, fcntl.LOCK_UN)
-    return True
+def release_ended_ranks(run: Path) -> None:
+    """Release the ranks of this host whose processes have ended, so that the supervisor's host need not watch them."""
+    for path in _rank_files(run):
+        release_ended(path)
 
 
-def _all_live_ranks(run: Path) -> list[LiveRank]:
+def _rank_files(run: Path) -> list[Path]:
+    return sorted(path for path in (run / RANKS).glob("rank-*") if not path.suffix)
+
+
+def _all_live_ranks(run: Path, watches: dict[Path, LockWatch]) -> list[LiveRank]:
+    """Return the ranks that are not known to be dead.
+
+    Args:
+        run: the run directory.
+        watches: what earlier calls have seen.
+    """
     found = []
-    for path in sorted((run / RANKS).glob("rank-*")):
-        with retry_transient(path.open, path, "repair the file system, then run the same command again") as file:
-            if not is_lock_free(file.fileno()) and (text := file.read().split()):
-                found.append(LiveRank(int(text[0]), text[1]))
+    for path in _rank_files(run):
+        text = retry_transient(path.read_text, path, "repair the file system, then run the same command again").split()
+        if watches.setdefault(path, LockWatch(path)).is_held() is not False and text:
+            found.append(LiveRank(int(text[0]), text[1]))
     return found
-
-
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 
-from jprep.io import protobuf
-from jprep.io.crc32c import crc32c, mask_checksums
+from jprep.io.wire import protobuf
+from jprep.io.wire.crc32c import crc32c, mask_checksums
 
 _DOUBLE, _FLOAT = 1, 5  # protobuf's wire types
 _START = 1  # SessionLog.START

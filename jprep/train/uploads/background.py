@@ -8,7 +8,6 @@ from typing import Protocol
 
 from jprep.train.job.config import Job
 from jprep.train.run.log import Say
-from jprep.train.uploads.push import Pusher
 
 
 class BackgroundUpload(Protocol):
@@ -37,9 +36,13 @@ def background_uploads(run: Path, job: Job, say: Say) -> list[BackgroundUpload]:
         job: its job.
         say: called with a message for the user.
     """
-    found: list[BackgroundUpload] = [Pusher(run, job, say)] if job.train.push.to else []
+    found = list[BackgroundUpload]()
+    if job.train.push.to:
+        from jprep.train.uploads.push import Pusher  # it loads tokenizers, as samples do
+
+        found.append(Pusher(run, job, say))
     if job.train.samples.prompts:
-        from jprep.train.inference.checkpoint_samples import TextSampler  # it loads tokenizers
+        from jprep.train.inference.checkpoint_samples import TextSampler
 
         found.append(TextSampler(run, job, say))
     return found

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from jprep.dataset.exports import read_export_manifest
 from jprep.dataset.exports.base import DatasetExportManifest
 from jprep.engine.checksummed_json import decode_checksummed
-from jprep.engine.output_directory import refuse_url
 from jprep.engine.output_kinds import DATASET, DATASET_EXPORT, MODEL_EXPORT, RUN, TOKENIZER, find_outputs
+from jprep.engine.output_paths import refuse_url
 from jprep.errors import ConfigError
 from jprep.hub import Kind, Uploaded, check_access, check_name, download, upload
 from jprep.hub.client import retry_unavailable

@@ -22,7 +22,7 @@ from jprep.train.job.config import Job
 from jprep.train.job.intervals import is_interval_end
 from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
 from jprep.train.run.checkpoints import Rank
-from jprep.train.run.commit import step_of
+from jprep.train.run.commit import await_files, step_of
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import CHECKPOINTS, HEARTBEAT, INIT, checkpoints_of, read_job, write_environment
 from jprep.train.run.events import MEMORY, EventKind, record_event
@@ -37,6 +37,7 @@ from jprep.train.worker.rank_sync import Decision, RankSync
 from jprep.train.worker.unsupervised import RunStart, await_start, lead_start
 
 _HEARTBEAT_SECONDS = 0.2
+_PATIENCE = 1.5  # times `silent_minutes` for other ranks: the supervisor ends an attempt with a rank that hangs before
 
 
 @dataclass
@@ -101,13 +102,13 @@ class Session:
         self.job = read_job(self.run)
         _check_ranks(self.job, self._rank, self._world)
         self._handle_signals()
-        timeout = 60 * self.job.train.silent_minutes
+        timeout, attempt = 60 * self.job.train.silent_minutes, os.environ.get(ATTEMPT, "")
         self._checkpoints = checkpoints_of(self.run, self.job)
-        start = self._join(os.environ.get(ATTEMPT, ""), timeout)
+        start, timeout = self._join(attempt, timeout), timeout * (_PATIENCE if attempt else 1.0)
         self._sync = RankSync(self.run, start.attempt, self._rank, self._world, timeout)
         self._saver = CheckpointSaver(self._checkpoints, Rank(self._rank, self._world, timeout), self._record_saved)
         self._resources.callback(self._saver.close)
-        self.resume = self.run / CHECKPOINTS / start.resume if start.resume else None
+        self.resume = await_files(self.run / CHECKPOINTS / start.resume) if start.resume else None
         self.start = self._step = step_of(self.resume) if self.resume else 0
         self._stop, self._validated = False, (0, dict[str, float]())
         self._due, self._best = DueActions(False, False, False, False), self._checkpoints.best()

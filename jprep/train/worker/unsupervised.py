@@ -7,7 +7,6 @@ ranks wait for that file; an unlocked one is from an earlier start.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import time
@@ -17,12 +16,13 @@ from pathlib import Path
 import msgspec
 
 from jprep.errors import MachineError
-from jprep.io.lock import hold_lock
+from jprep.io.lock import LockWatch, flock_file, hold_lease, hold_lock
 from jprep.io.os_errors import write_error
+from jprep.io.shared.late import replace_file
 from jprep.train.run.attempt import NO_ATTEMPT, announce_attempt
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.directory import LOCK
-from jprep.train.run.ranks import RANKS, is_lock_free
+from jprep.train.run.ranks import RANKS
 from jprep.train.run.resume import checkpoint_to_resume
 from jprep.typed_json import decode_json
 
@@ -75,11 +75,12 @@ def await_start(run: Path, timeout: float) -> RunStart:
     Raises:
         MachineError: rank 0 does not start in time.
     """
-    deadline = time.monotonic() + timeout
+    deadline, path = time.monotonic() + timeout, run / RANKS / _START
+    lock = LockWatch(path)
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), (run / RANKS / _START).open("rb") as file:
-            if not is_lock_free(file.fileno()):
-                return decode_json(file.read(), RunStart)
+        with contextlib.suppress(OSError):
+            if lock.is_held():
+                return decode_json(path.read_bytes(), RunStart)
         time.sleep(_POLL_SECONDS)
     raise MachineError("rank 0 has not started this run", where=str(run), fix="see the output of rank 0")
 
@@ -96,10 +97,11 @@ def _published(path: Path, data: bytes) -> Iterator[None]:
     try:
         try:
             os.write(handle, data)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            new.rename(path)
+            flock_file(handle, path)
+            replace_file(new, path)
         except OSError as error:
             raise write_error(error, path) from error
-        yield
+        with hold_lease(path):  # after the rename: what others read under the lease is what it belongs to
+            yield
     finally:
         os.close(handle)

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import COMMAND, Run, digests, environment
 from tests.fakes.compared_models import write_recipe, write_texts
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.soak]
 
 
 def results(folder: Path) -> dict[str, str]:

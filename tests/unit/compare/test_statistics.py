@@ -18,6 +18,7 @@ from jprep.compare.statistics.differences import (
 from jprep.compare.statistics.false_alarms import false_alarm_rate, share_interval
 from jprep.compare.statistics.student_t import t_quantile, t_two_sided
 from jprep.compare.statistics.verdict import advantage, pairs_note, verdict
+from tests.sampling import every
 
 
 def table(values, weights=None, measure=BITS_PER_CHARACTER):
@@ -51,10 +52,13 @@ def test_t_becomes_normal_and_is_cauchy_with_one_degree():
     assert t_two_sided(math.inf, 3) == 0
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 4, 6])
+VARIANCES = [(1, 0, 0), (0, 1, 0), (1, 0, 1), (1 / 60, 0, 1), (1 / 60, 1, 1), (0.05, 1, 0.3), (0.005, 1, 0.3)]
+"""Of seeds, of items and of seeds at items."""
+
+
 @pytest.mark.parametrize(
-    ("seed_var", "item_var", "cross_var"),
-    [(1, 0, 0), (0, 1, 0), (1, 0, 1), (1 / 60, 0, 1), (1 / 60, 1, 1), (0.05, 1, 0.3), (0.005, 1, 0.3)],
+    ("seeds", "seed_var", "item_var", "cross_var"),
+    every(3, [(seeds, *variances) for variances in VARIANCES for seeds in (2, 3, 4, 6)]),
 )
 def test_interval_of_equal_arms_contains_zero_as_often_as_promised(seeds, seed_var, item_var, cross_var):
     rng, trials, outside = np.random.default_rng(seeds), 1500, 0

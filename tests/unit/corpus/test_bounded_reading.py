@@ -24,6 +24,7 @@ from jprep.corpus.step import Reader
 from jprep.errors import InputError
 from jprep.io.inputs import bzip2_blocks
 from jprep.io.inputs.limits import MIB
+from tests.sampling import every
 
 SIZE = MIB // 4
 
@@ -58,9 +59,18 @@ READERS: dict[str, Reader] = {
 }
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n", "\n\r\n"], ids=["LF", "CRLF", "both"])
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize(
+    ("name", "newline", "compress"),
+    every(
+        5,
+        [
+            (name, newline, compress)
+            for name in READERS
+            for newline in ("\n", "\r\n", "\n\r\n")
+            for compress in (bytes, gzip.compress)
+        ],
+    ),
+)
 def test_memory_of_newlines_is_bounded_by_their_size(
     name: str, newline: str, compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:

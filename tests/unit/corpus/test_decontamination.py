@@ -59,7 +59,7 @@ DOCUMENTS = [
 @pytest.fixture(autouse=True)
 def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each input file a task of its own."""
-    monkeypatch.setattr("jprep.corpus.stages.read._GROUP", 1)
+    monkeypatch.setattr("jprep.corpus.stages.planned_shards._GROUP", 1)
 
 
 def found_items(corpus: Corpus) -> list[FoundItem]:
@@ -259,3 +259,5 @@ def test_stats_and_why_show_items(tmp_path: Path, jprep: Run) -> None:
     ):
         assert shown in jprep("corpus", "why", corpus.folder, query).stdout
     assert json.loads(jprep("corpus", "why", corpus.folder, "quiz:q2", "--json").stdout)[0]["documents"] == ["s:4"]
+    failed = jprep("corpus", "why", corpus.folder, "quiz:q99", code=2).stderr
+    assert "no item of a test set that was found or not looked for has this id" in failed

@@ -172,7 +172,7 @@ def test_any_number_of_buckets_gives_the_same_files(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("group", [1_000, 8_000, 1 << 20])
 def test_any_shard_size_gives_the_same_rows(group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jprep.corpus.stages import read as stage
+    from jprep.corpus.stages import planned_shards as stage
 
     texts = [[f"{n % 170}番目の文書\n{n % 50}番目の行" for n in range(start, start + 400)] for start in (0, 200)]
     kept, rejects, _ = naive(texts, 3)

@@ -19,6 +19,7 @@ from jprep.corpus.signals.hosts.addresses import Address, hash_hosts, parse_addr
 from jprep.corpus.signals.hosts.signal import HostsSignal
 from jprep.corpus.step import describe_step
 from jprep.errors import ConfigError, InputError
+from tests.fakes.small_corpus import build_corpus
 
 LABEL = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=1, max_size=12)
 HOST = st.lists(LABEL, min_size=1, max_size=5).map(".".join)
@@ -89,6 +90,22 @@ def test_documents_without_an_address_are_counted(adult: Path) -> None:
         TextBatch([Document(str(n), "s", "", url, "") for n, url in enumerate(["", "https://a.example", ""])])
     )
     assert signal.tally == {"without_address": 2}
+
+
+def test_documents_that_are_shortened_are_counted_once(adult: Path, tmp_path: Path) -> None:
+    lists = {"use": "hosts", "lists": [str(adult)]}
+    texts = [{"text": f"これは{number}番の文です。\nmenu\nどの本にもある文です。"} for number in range(5)]
+    filters = [
+        {"signal": "listed_adult", "max": 0},
+        {"signal": "latin_share", "max": 0.5, "per": "line"},
+        {"signal": "hiragana_share", "min": 0.1},
+    ]
+    dedup = {"documents": True, "sentences": {"max_count": 1, "min_chars": 5}}
+    corpus = build_corpus(tmp_path, texts, signals=[lists], filters=filters, dedup=dedup)
+    counts = corpus.manifest.counts
+    assert (len(corpus), counts["filter.line_threshold.lines_dropped"]) == (5, 5)
+    assert counts["dedup.sentences.sentences_dropped"] > 0
+    assert counts["signal.hosts.without_address"] == 5
 
 
 def test_a_batch_is_measured_as_its_documents_are(adult: Path) -> None:

@@ -18,7 +18,7 @@ from jprep.corpus.refilter.run import refilter
 from jprep.corpus.refilter.survey import survey
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.characters import CharacterSignals
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from tests.fakes.small_corpus import GOOD, build_corpus

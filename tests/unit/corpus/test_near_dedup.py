@@ -65,7 +65,7 @@ def build(folder: Path, documents: Sequence[str], workers: int = 1, **near: Any)
 @pytest.fixture(autouse=True)
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each input file a task of its own, and have several buckets and chunks."""
-    monkeypatch.setattr("jprep.corpus.stages.read._GROUP", 1)
+    monkeypatch.setattr("jprep.corpus.stages.planned_shards._GROUP", 1)
     monkeypatch.setattr(hash_files, "_BUCKET", 100)
     monkeypatch.setattr(clusters, "_CHUNK", 3)
 
@@ -168,6 +168,15 @@ def test_the_document_with_the_best_score_stays(tmp_path: Path) -> None:
     assert corpus.manifest.counts["dedup.near.without_score"] == 3
     assert [doc.id for doc in scored(tmp_path / "b", [None, "-2", None])] == ["s:1"]
     assert [doc.id for doc in scored(tmp_path / "c", [None, None])] == ["s:0"]
+
+
+def test_a_score_that_no_document_has_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scored(tmp_path / "a", ["1", None])
+    assert not caplog.messages
+    scored(tmp_path / "b", ["1", "2"], near={"score": "scores"})
+    assert caplog.messages == [
+        "no document has the signal or field of meta 'scores' (key corpus.dedup.near.score): the first ones stayed"
+    ]
 
 
 def test_a_signal_can_be_the_score(tmp_path: Path) -> None:

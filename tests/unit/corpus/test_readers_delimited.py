@@ -19,7 +19,7 @@ from jprep.corpus.config import CorpusConfig, CorpusRecipe, Source
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers.delimited import CsvReader, TsvReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError, InputError
 from jprep.testing.conformance.reader import ReaderSuite

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,12 @@ def test_distributions_and_drops(tmp_path: Path) -> None:
     assert (drops.examples[0].excerpt, drops.examples[0].measures) == ("短い", {"characters": 2})
 
 
+def test_examples_of_a_preset_show_the_measures_that_are_outside(tmp_path: Path) -> None:
+    corpus = build_corpus(tmp_path, [{"text": "ああ" * 60}], **KEYS)
+    [drops] = surveys.survey(corpus.folder, corpus.manifest, [], [{"preset": "uzushio-03a"}]).filters
+    assert drops.examples[0].measures == {"uzushio_length": 120}
+
+
 def test_a_kept_signal_whose_model_is_not_named(tmp_path: Path) -> None:
     model = PerplexityModel(2, 8)
     model.train([GOOD])
@@ -46,6 +54,19 @@ def test_a_kept_signal_whose_model_is_not_named(tmp_path: Path) -> None:
     assert drops.documents == len(corpus)
     kept = [doc.signals for doc in corpus][:3]
     assert [each.measures for each in drops.examples] == kept
+
+
+def test_lines_of_a_corpus_that_keeps_a_signal_whose_model_is_not_named(tmp_path: Path) -> None:
+    model = PerplexityModel(2, 8)
+    model.train([GOOD])
+    model.write(tmp_path / "model.npz")
+    signals: list[object] = [{"use": "perplexity", "model": str(tmp_path / "model.npz")}, "urls"]
+    corpus = build_corpus(tmp_path, posts(10), signals=signals, **KEYS)
+    lines = sum(doc.text.count("\n") + 1 for doc in corpus)
+    one = surveys.survey(corpus.folder, corpus.manifest, ["latin_share"], [parse_condition("latin_share<=1")], "line")
+    assert (one.measured, [each.column for each in one.signals]) == (lines, ["latin_share"])
+    every = surveys.survey(corpus.folder, corpus.manifest, [], [], "line")
+    assert [each.column for each in every.signals] == ["url_share", "urls_per_1000"]
 
 
 @pytest.mark.parametrize("kept", [[], ["characters"]])
@@ -88,3 +109,15 @@ def test_the_command(tmp_path: Path, jprep: Run) -> None:
     data = json.loads(jprep("corpus", "signals", corpus.folder, "--json").stdout)
     assert data["measured"] == 9
     assert "9 lines measured" in jprep("corpus", "signals", corpus.folder, "--per", "line").stdout
+
+
+def test_what_a_preset_does_not_run_is_named_once(tmp_path: Path) -> None:
+    corpus = build_corpus(tmp_path, posts())
+    program = [sys.executable, "-c", "from jprep.cli.main import main; main()"]
+    options = ["--preset", "swallow-v1", "--workers", "2", "-o", tmp_path / "filtered"]
+    command = [*program, "corpus", "filter", corpus.folder, *options]
+    filtering = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert [line for line in filtering.stderr.split("\n") if "does not run" in line] == [
+        "warning: the preset swallow-v1 does not run footers, language, ng_hosts, ng_words of the original: "
+        "see docs/presets.md"
+    ]

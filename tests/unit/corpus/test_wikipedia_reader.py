@@ -274,7 +274,7 @@ class TestCuts:
             found = self.titles((before, True), (after, False)) + self.titles((after, True))
             assert found == ["頁0", "頁1", "頁2"], cut
 
-    @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 64])
+    @pytest.mark.parametrize("size", [1, 5, 64])
     def test_at_every_byte_in_small_pieces(self, size: int) -> None:
         pieces = [(n, self.whole[n : n + size]) for n in range(0, len(self.whole), size)]
         for cut in range(0, len(self.whole), size):

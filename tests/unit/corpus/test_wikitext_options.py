@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.readers.wikitext.templating.definitions import BUILTIN_FILES, TemplateTable
+from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
 from jprep.corpus.readers.wikitext.templating.formats import TemplateFormat
 from jprep.errors import ConfigError
 
@@ -70,6 +72,44 @@ def test_counts() -> None:
     expected = {"templates.expanded": 1, "templates.hidden": 1, "templates.unknown": 2, "refs": 1, "files": 1}
     expected |= {"categories": 1, "interlanguage": 1, "brackets.emptied": 1, "tables": 1, "unclosed.links": 1}
     assert {name: extractor.tally[name] for name in expected} == expected
+
+
+def test_incomplete_sentences_are_counted() -> None:
+    extractor = Extractor(ExtractorConfig())
+    source = "人口は{{未知}}人である。川（面積は{{未知}}km²）は{{注意}}長い。{{未知}}は橋である。"
+    assert extractor.extract(source, "題") == "川は長い。"
+    found = {
+        name: extractor.tally[name] for name in ("incomplete.sentences", "incomplete.brackets", "templates.unknown")
+    }
+    assert found == {"incomplete.sentences": 2, "incomplete.brackets": 1, "templates.unknown": 4}
+
+
+def test_a_table_of_ones_own_completes_a_sentence(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        '[[show]]\nformat = "31"\nnames = ["長さ"]\n[[show]]\nformat = ""\nnames = ["注意"]\n', encoding="utf-8"
+    )
+    source = "川は{{長さ}}kmである。橋は{{注意}}kmである。"
+    assert extract(source, templates=[str(mine)]) == "川は31kmである。橋はkmである。"
+
+
+def test_rows_of_tables_are_no_sentences() -> None:
+    assert extract("{|\n|人口は\n|{{未知}}人である。\n|}", tables=True) == "人口は\t人である。"
+
+
+def test_years_in_eras_follow_each_other() -> None:
+    eras: list[str] = []
+    for year in range(645, 2020):
+        shown, _, rest = format_year_with_era(str(year)).partition("年（")
+        found = re.fullmatch(r"(\D+?)(元|\d+)年(?:/.*)?）", rest)
+        assert found
+        era, count = found[1], 1 if found[2] == "元" else int(found[2])
+        assert shown == str(year)
+        assert (count == 1) == (era not in eras[-1:]) or era == "明徳"  # 1393 is its fourth year for the southern court
+        assert count == 1 or era == "明徳" or count == eras.count(era) + 1
+        eras.append(era)
+    assert len(set(eras)) == 236
+    assert [format_year_with_era(other) for other in ("644", "昭和", "12345")] == ["644年", "昭和", "12345"]
 
 
 def test_pages_are_independent() -> None:

@@ -17,7 +17,7 @@ from jprep.dataset.exports import export_dataset, read_export_manifest, row_read
 from jprep.dataset.exports.base import ExportOptions
 from jprep.dataset.exports.tfrecord.wire import varints
 from jprep.dataset.manifest import DatasetManifest
-from jprep.io.crc32c import crc32c, mask_checksums
+from jprep.io.wire.crc32c import crc32c, mask_checksums
 from tests.fakes.example_message import read_example, read_varint
 from tests.fakes.small_dataset import SPLITS, flat, lay_out, shards, tokenizer
 

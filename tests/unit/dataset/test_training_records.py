@@ -19,7 +19,7 @@ from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, MaskingConfig
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.errors import ConfigError, DamagedError
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from jprep.tokenizer import load_tokenizer

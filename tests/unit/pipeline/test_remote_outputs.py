@@ -73,6 +73,8 @@ def test_the_outputs_of_all_steps_go_through_a_store(
     assert visible(made) == visible(tmp_path / "local") and set(list_objects(URL)) == set(visible(made))
     call(*build, URL)  # nothing is built or sent again
     train = ("tokenizer", "train", URL, "--vocab-size", 300, "--boundaries", "none", *options)
+    call(*train, "out", "--dry-run")
+    assert "3 documents" in capsys.readouterr().out and not (tmp_path / "cache").exists()  # only the manifest is read
     call(*train, "memory://bucket/tokenizer")
     tokenizer = download_output("memory://bucket/tokenizer")
     assert set(list_objects("memory://bucket/tokenizer")) == set(visible(tokenizer))

@@ -12,7 +12,7 @@ import pytest
 from jprep.corpus.refilter.request import FilterRequest
 from jprep.corpus.refilter.run import refilter
 from jprep.corpus.store import REJECTS, read_manifest
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.errors import DamagedError
 from jprep.report.build import Report, build_report

@@ -20,14 +20,22 @@ from hypothesis import strategies as st
 from jprep.corpus.api import Corpus
 from jprep.corpus.document import UNMARK, Document
 from jprep.corpus.store import FORMAT, Manifest, row_writer, write_manifest
+from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import fingerprint
-from jprep.engine.local import Local
 from jprep.engine.runner import SilentProgress, TaskRunner
 from jprep.engine.stage import Receipt, Task
 from jprep.errors import ConfigError, InputError, JprepError, MismatchError
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.counting import UnitCounts, count_corpus, read_counts, sample, stages, unit_counter
-from tests.conftest import digests
+from jprep.tokenizer.counting import (
+    UnitCounts,
+    count_corpus,
+    merging,
+    read_counts,
+    sample,
+    stages,
+    unit_counter,
+)
+from tests.conftest import digests, is_usage
 
 PARTS = [
     ["a\x1f \x1fb\x1e漢字\x1fかな", "é𠮷\x1fa\n\nb\tc"],
@@ -76,7 +84,7 @@ def make_corpus(folder: Path, parts: Sequence[Sequence[str]], *, words: bool = T
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     """A corpus of three shards, each a task of its own."""
-    monkeypatch.setattr(stages, "_MIN_TASK_BYTES", 1)
+    monkeypatch.setattr(stages, "MIN_TASK_BYTES", 1)
     return make_corpus(tmp_path / "corpus", PARTS)
 
 
@@ -140,6 +148,36 @@ def test_workers_and_spilling_do_not_change_the_files(
     assert digests(tmp_path / "3") == digests(tmp_path / "1")
 
 
+def test_ranges_do_not_change_the_result(small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of many batches, which are merged in many ranges; the rarest units are dropped, some of equal counts."""
+    monkeypatch.setattr("jprep.tokenizer.counting.sorted_runs._BATCH_ROWS", 2)
+    monkeypatch.setattr(merging.SumStage.__init__, "__defaults__", (1,))
+    config = TokenizerConfig(max_words=5)
+    ranges = count(small, tmp_path / "ranges", config)
+    assert len(list((tmp_path / "ranges" / "summing" / "receipts").iterdir())) > 4
+    monkeypatch.undo()
+    monkeypatch.setattr(stages, "MIN_TASK_BYTES", 1)
+    whole = count(small, tmp_path / "whole", config)
+    assert results(tmp_path / "ranges") == results(tmp_path / "whole")
+    assert ranges.counts == whole.counts
+
+
+def results(root: Path) -> dict[str, str]:
+    found = digests(root / "merging")
+    return {name: found[name] for name in ("words.tsv", "characters.tsv", "sample.txt")}
+
+
+def test_runs_are_deleted_once_they_are_merged(small: Corpus, tmp_path: Path) -> None:
+    counted = count(small, tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and not is_usage(path)]
+    left = {path.parent.name for path in files if path.suffix != ".consumed"}
+    assert left.isdisjoint({"runs", "samples", "units"})
+    done = FailsBefore(0)
+    assert count_corpus(small, TokenizerConfig(), tmp_path, done, SilentProgress()) == counted
+    counted.words.write_text("damaged")  # everything that it was made from is gone
+    assert count(small, tmp_path) == counted and listed(counted.words) == by_count(EXPECTED)
+
+
 class FailsBefore:
     """An executor that fails before its n-th task."""
 
@@ -169,7 +207,7 @@ def test_interrupted_counting_resumes(small: Corpus, tmp_path: Path) -> None:
         except JprepError:
             assert most == 1
         done.append(executor.done)
-    assert done == [["0000"], ["0001"], ["0002"], ["0000"]]  # the last one is the merge
+    assert done == [["0000"], ["0001"], ["0002"], ["0000", "results"]]  # the last ones are the merge
     assert digests(root) == digests(tmp_path / "whole")
 
 
@@ -185,8 +223,8 @@ def test_directory_of_another_count_is_rejected(small: Corpus, tmp_path: Path) -
 
 
 def test_many_small_shards_give_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "_MIN_TASK_BYTES", 1)
-    monkeypatch.setattr(stages, "_TASKS", 5)
+    monkeypatch.setattr(stages, "MIN_TASK_BYTES", 1)
+    monkeypatch.setattr(stages, "TASKS", 5)
     corpus = make_corpus(tmp_path / "corpus", [[f"語{number}"] for number in range(40)])
     stage = stages.CountStage(corpus, TokenizerConfig())
     groups = [[part.path for part in task.payload] for task in stage.tasks()]
@@ -340,5 +378,5 @@ def test_import_does_not_load_numpy() -> None:
 
 def test_receipts_contain_no_sums_beyond_64_bits(small: Corpus, tmp_path: Path) -> None:
     count(small, tmp_path / "state")
-    held: dict[str, Any] = msgspec.json.decode((tmp_path / "state/merging/receipts/0000.json").read_bytes())
+    held: dict[str, Any] = msgspec.json.decode((tmp_path / "state/summing/receipts/0000.json").read_bytes())
     assert set(held["counts"]) == {"units.distinct", "units.total"}

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from jprep.corpus.normalizers.characters import CharactersNormalizer
+from jprep.corpus.normalizers.gentle import GentleNormalizer
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, JOINS, TILDES, probe_text
 from jprep.corpus.normalizers.nfkc import NfkcNormalizer
@@ -26,10 +27,11 @@ from jprep.tokenizer.normalizers import export_normalizers
 
 SPECIAL = "".join(characters for characters, _ in CONVERSIONS.values())
 KANA = "".join(kana for kana, _ in JOINS.values())
+WIDTHS = "￥￮か\u3099は゜ヽ゛ Aは1"
 SIGNS = "\u0600\u0601\U000110bd"  # each forms a grapheme with the next character
 MARKS = "\u0301\u0323\u0483\u0484\u3099\u309a\u20e3\u200d\ufe0f"  # each forms a grapheme with the previous character
 OTHERS = "aZ0*(.é漢한국。、「𠮷😀👨🏽½ﬁ㌔\xa0\xa8\n\n\n\r\t\0\x0b\u2028\ufeff\ufdd0▁␤"
-DENSE = SPECIAL + TILDES + KANA + SIGNS + MARKS + OTHERS + " 　" * 9 + "ーー—-‐‑ﾞﾟ゛゜ｶﾊ" * 3
+DENSE = SPECIAL + TILDES + KANA + WIDTHS + SIGNS + MARKS + OTHERS + " 　" * 9 + "ーー—-‐‑ﾞﾟ゛゜ｶﾊ" * 3
 MASK = "<mask>"
 CHAINS: list[list[Any]] = [
     *([{"tilde": tilde}] for tilde in ("ignore", "remove", "normalize", "normalize_zenkaku")),
@@ -46,7 +48,16 @@ CHAINS: list[list[Any]] = [
     [{"remove_space": False}, "characters"],
     ["nfkc", {"tilde": "remove"}, "characters", "nfkc"],
     ["characters", {"remove_space": False}],
+    ["gentle"],
+    ["gentle without spaces"],
+    ["gentle", {}],
+    [{"remove_space": False}, "gentle"],
+    ["characters", "gentle without spaces", "nfkc"],
 ]
+GENTLE = {
+    "gentle": GentleNormalizer.Config(),
+    "gentle without spaces": GentleNormalizer.Config(latin_spaces="remove"),
+}
 CHARACTERS = CharactersNormalizer.Config(
     delete="\u200d^]*😀", ranges=("U+2010-U+2013",), categories=("So", "Co"), map={"Z": " ", "ー": "-長", "漢": "ｶﾞ"}
 )
@@ -59,6 +70,8 @@ def steps_of(chain: Sequence[Any]) -> list[Normalizer]:
     return [
         NfkcNormalizer()
         if options == "nfkc"
+        else GentleNormalizer(GENTLE[options])
+        if isinstance(options, str) and options in GENTLE
         else CharactersNormalizer(CHARACTERS)
         if options == "characters"
         else NeologdnNormalizer(NeologdnNormalizer.Config(**options))

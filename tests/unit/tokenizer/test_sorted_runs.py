@@ -74,8 +74,8 @@ def test_long_units_give_small_batches(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(sorted_runs, "_BATCH_BYTES", 100)
     units = rows({f"{number:03}" + "長" * 30: number for number in range(1, 40)} | {"短": 1, "い": 2})
     write_run(tmp_path / "run", [units])
-    with pa.ipc.open_stream(str(tmp_path / "run")) as stream:
-        assert max(sum(map(len, batch["unit"].to_pylist())) for batch in stream) <= 100
+    batches = [units for units, _ in sorted_runs.read_run(tmp_path / "run")]
+    assert max(sum(map(len, batch.to_pylist())) for batch in batches) <= 100
     assert pairs(list(merge_runs([tmp_path / "run"], tmp_path))) == pairs([units])
 
 
@@ -184,3 +184,23 @@ def test_intermediate_runs_of_two_tasks_have_different_names(tmp_path: Path, mon
                 spill.write([rows({"a": 1, f"b{number}": 2})])
             assert dict(pairs(list(merge_runs(spill.paths, tmp_path))))["a"] == 7
     assert len(made) == len(set(made)) > 2 * 7 + 4 and not list(tmp_path.iterdir())
+
+
+def test_runs_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    rows = (pa.array([b"a", b"c", b"e"], pa.large_binary()), np.array([1, 2, 3]))
+    with pa.OSFile(str(tmp_path / "old"), "wb") as file, pa.ipc.new_stream(file, sorted_runs._SCHEMA) as stream:
+        stream.write_batch(pa.record_batch([rows[0], pa.array(rows[1])], schema=sorted_runs._SCHEMA))
+    sorted_runs.write_run(tmp_path / "new", [rows])
+    for keys in (
+        sorted_runs.ALL,
+        sorted_runs.KeyRange(b"b", b"e"),
+        sorted_runs.KeyRange(b"f"),
+        sorted_runs.KeyRange(b"", b"a"),
+    ):
+        found = [
+            [(u.to_pylist(), c.tolist()) for u, c in sorted_runs.read_run(tmp_path / name, keys)]
+            for name in ("old", "new")
+        ]
+        assert found[0] == found[1]
+        units = [unit for batch, _ in found[0] for unit in batch]
+        assert units == [u for u in (b"a", b"c", b"e") if keys.low <= u and (keys.high is None or u < keys.high)]

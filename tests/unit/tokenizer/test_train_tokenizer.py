@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jprep.corpus.config import default_recipe
-from jprep.engine.local import Local
+from jprep.engine.executors.local import Local
 from jprep.engine.output_kinds import HASH_CACHE, STATE
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError, MismatchError

@@ -25,8 +25,8 @@ from jprep.corpus.document import SENTENCE, UNMARK, WORD
 from jprep.dataset.manifest import SENTENCE_START, WORD_START, DatasetConfig
 from jprep.dataset.pack import pack
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
+from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import plain
-from jprep.engine.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.tokenizer.card import TokenizerCard

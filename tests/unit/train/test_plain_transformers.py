@@ -20,7 +20,7 @@ from jprep.train.exporting import export, weights
 from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline
 from tests.fakes.trained_run import trained_run
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("transformers")]  # one process asks each model once
 
 PROMPTS = ["東京都の日本語", "すもももももも", "the world ２０２０年", "日本 の 東京 、", "龘"]
 TOKENS = 12
@@ -114,7 +114,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield root
 
 
-@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(f"transformers{n}")) for n in ("4", "5")])
+@pytest.fixture(params=["4", "5"])
 def seen(request: pytest.FixtureRequest, root: Path) -> dict[str, Any]:
     """The results of each version of transformers."""
     return plain(request.param, root)

@@ -14,7 +14,7 @@ from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io.lock import hold_lock
 from jprep.train.job.config import CheckpointConfig
 from jprep.train.run.data_lock import check_data
-from jprep.train.run.directory import checkpoints_of, open_run, read_job
+from jprep.train.run.directory import ENVIRONMENT, checkpoints_of, open_run, read_job, write_environment
 from jprep.train.run.events import EVENTS, Event, EventReader, metric_curve, read_events, record_event
 from tests.fakes.small_dataset import SPLITS, lay_out, some
 from tests.fakes.small_dataset import tokenizer as small_tokenizer
@@ -164,3 +164,14 @@ def test_a_run_resumes_with_another_padding_of_the_vocabulary(tmp_path: Path) ->
     model = msgspec.structs.replace(job.train.model, pad_vocab=128)
     open_run(run, msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, model=model)))
     assert read_job(run).train.model.pad_vocab == 128
+
+
+@pytest.mark.parametrize("name", ["single.egg-info", "single.egg-info/PKG-INFO", "single-1.2.dist-info/METADATA"])
+def test_the_environment_names_every_kind_of_distribution(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path := tmp_path / "site" / name).parent.mkdir(parents=True)
+    path.write_text("Metadata-Version: 1.0\nName: Single\nVersion: 1.2\n\nName: text\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    write_environment(tmp_path)
+    assert json.loads((tmp_path / ENVIRONMENT).read_bytes())["packages"]["single"] == "1.2"

@@ -26,6 +26,6 @@ def test_sighup_stops_a_run_unless_it_is_ignored() -> None:
     try:
         assert signal.SIGHUP in stop_signals()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        assert stop_signals() == (signal.SIGTERM, signal.SIGINT)
+        assert stop_signals() == (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGHUP, before)

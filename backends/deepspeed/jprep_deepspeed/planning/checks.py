@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from pathlib import Path
 
@@ -41,7 +40,7 @@ def environment_findings(backend: Backend, options: Options) -> list[Finding]:
     def describe(python: Path) -> list[Finding]:
         deepspeed, torch, transformers, gpus = _versions(python).split()
         versions = f"DeepSpeed {deepspeed}, PyTorch {torch}, transformers {transformers}, {gpus} usable GPUs"
-        return [Finding(versions), *_missing_gpu(options, int(gpus)), *_missing_programs(options), *_port(options)]
+        return [Finding(versions), *_missing_gpu(options, int(gpus)), *_port(options)]
 
     return inspect_environment(backend, options, describe)
 
@@ -56,13 +55,6 @@ def _missing_gpu(options: Options, gpus: int) -> list[Finding]:
         return []
     fix = 'set device = "cpu", or install a PyTorch that is built for this GPU'
     return [missing_device("PyTorch", "GPU", fix, planned_elsewhere=planned_elsewhere(options))]
-
-
-def _missing_programs(options: Options) -> list[Finding]:
-    """Return the programs that start processes on other hosts and are missing."""
-    needed = [] if not options.hosts else ["srun"] if options.hosts == "slurm" else ["pdsh", "ssh"]
-    fix = "install Slurm's client, or run it inside the cluster" if "srun" in needed else "install pdsh and OpenSSH"
-    return [Finding(f"{name} is not installed", "error", fix) for name in needed if not shutil.which(name)]
 
 
 def _port(options: Options) -> list[Finding]:

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from jprep.errors import ConfigError
 from jprep.train.backend import DeviceKind, Host, MicroBatchEstimate, Target
+from jprep.train.hosts.processes import host_count, processes_per_host
 from jprep.train.job.config import Job
 from jprep.train.planning.memory_fit import make_target
 from jprep.train.planning.micro_batch import check_micro_batch, rows_per_device
 from jprep_deepspeed.options import SECTION, Device, Options
 from jprep_deepspeed.planning.checks import check_options
 from jprep_deepspeed.planning.generated_config import generate_config
-from jprep_deepspeed.planning.hosts import HostList, find_hosts
 from jprep_deepspeed.planning.layout import Layout
 from jprep_deepspeed.planning.memory import MemoryEstimate, estimate_memory
 from jprep_deepspeed.planning.stage_selection import StageSelector
@@ -26,7 +26,7 @@ class ChosenLayout(NamedTuple):
     Attributes:
         layout: the layout.
         options: the backend's options, completed from the user's DeepSpeed configuration.
-        hosts: the hosts of the run.
+        processes: number of processes on each host.
         config: DeepSpeed's configuration.
         memory: estimated memory of one process.
         target: the devices that it is made for.
@@ -36,7 +36,7 @@ class ChosenLayout(NamedTuple):
 
     layout: Layout
     options: Options
-    hosts: HostList
+    processes: int
     config: dict[str, Any]
     memory: MemoryEstimate
     target: Target
@@ -53,27 +53,28 @@ def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
         host: this machine.
 
     Raises:
-        ConfigError: the batch cannot be divided, an option is out of range, options exclude each other, the hosts are
-            not available, or a DeepSpeed configuration disagrees with the job.
+        ConfigError: the batch cannot be divided, an option is out of range, options exclude each other, or a DeepSpeed
+            configuration disagrees with the job.
     """
     check_options(given)
     device = _choose_device(given, host)
-    hosts = find_hosts(given, host, device)
-    rows = rows_per_device(job.train.batch, hosts.world, SECTION)
+    processes = processes_per_host(given.processes, host, SECTION, on_gpus=device == "cuda")
+    world = processes * host_count(host)
+    rows = rows_per_device(job.train.batch, world, SECTION)
     user = UserConfig(given.ds_config)
     options = user.complete_options(given, rows)
     check_options(options)
     check_micro_batch(rows, options.micro_batch, SECTION)
 
     config_of, estimate = partial(_config, job, user), partial(_estimate, job, user)
-    widest = _widest_layout(options, device, hosts.world, rows)
-    selector = StageSelector(widest, estimate, _target(options, host, hosts, device))
-    layout = selector.choose(_allowed_stages(options, hosts.world), options.micro_batch)
+    widest = _widest_layout(options, device, world, rows)
+    selector = StageSelector(widest, estimate, _target(options, host, processes, device))
+    layout = selector.choose(_allowed_stages(options, world), options.micro_batch)
     user.check_agreement(job, layout)
     return ChosenLayout(
         layout=layout,
         options=options,
-        hosts=hosts,
+        processes=processes,
         config=config_of(layout),
         memory=estimate(layout),
         target=selector.target,
@@ -123,8 +124,8 @@ def _allowed_stages(options: Options, world: int) -> list[int]:
     return [options.stage]
 
 
-def _target(options: Options, host: Host, hosts: HostList, device: Device) -> Target:
+def _target(options: Options, host: Host, processes: int, device: Device) -> Target:
     """Return the devices to plan for. Of hosts other than this one only what the options say is known."""
     kind: DeviceKind = "gpu" if device == "cuda" else "cpu"
-    count = max(1, len(hosts.names))
-    return make_target(host, kind, per_host=hosts.processes, hosts=count, machine=options, section=SECTION)
+    hosts = host_count(host)
+    return make_target(host, kind, per_host=processes, hosts=hosts, machine=options, section=SECTION)

@@ -20,7 +20,7 @@ def worker_settings(layout: Layout) -> dict[str, Any]:
 def worker_command(layout: Layout, run: Path) -> list[str]:
     """Return the module to run and its arguments: the worker, or the launcher of several."""
     arguments = ["train", str(run), "--layout", msgspec.json.encode(worker_settings(layout)).decode()]
-    if layout.processes > 1 and not layout.coordinator:
+    if layout.processes > 1 and not layout.coordinator and not layout.per_host:
         return ["jprep_flax.worker.launcher", str(layout.processes), *arguments]
     return ["jprep_flax.worker", *arguments]
 

@@ -8,6 +8,7 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, MicroBatchEstimate, Target
+from jprep.train.hosts.processes import host_count, processes_per_host
 from jprep.train.job.config import Job
 from jprep.train.planning.host import tpu_count
 from jprep.train.planning.machine import check_machine, detect_device, devices_per_host
@@ -31,6 +32,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         micro_batch: rows of a process that go through the model at a time, on all of its devices together.
         accumulate: number of micro-batches of an update.
         coordinator: address and port of the first of several machines; "" for a single machine.
+        per_host: number of processes that jprep starts on each host of `train.hosts`; 0 without them.
         vocabulary: rows of the token embedding: `vocab_size`, or more so that they can be sharded.
         memory: bytes on one device, estimated.
         target: the devices that the layout is for.
@@ -44,6 +46,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     micro_batch: int = msgspec.field(name="rows")
     accumulate: int
     coordinator: str
+    per_host: int = 0
     vocabulary: int
     memory: int
     target: Target | None = None
@@ -64,8 +67,10 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     check_options(job, options)
     device: Device = detect_device(options, host) if options.device == "auto" else options.device
     check_machine(options, options.device, device, SECTION)
-    devices = options.devices or _devices_per_process(options, device, host)
-    target = _target(options, host, device, devices)
+    per_host = _processes_per_host(options, device, host)
+    options = msgspec.structs.replace(options, processes=per_host * host_count(host))
+    devices = options.devices or _devices_per_process(options, device, host, per_host)
+    target = _target(options, host, device, devices * per_host)
     mesh = _mesh_shape(job, options, devices * options.processes, target)
     check_model_sharding(job, mesh)
     shards = mesh[0] * mesh[1]
@@ -83,6 +88,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
         micro_batch=chosen.rows * shards // options.processes,
         accumulate=chosen.accumulate,
         coordinator=options.coordinator,
+        per_host=per_host if host.nodes else 0,
         vocabulary=_embedding_rows(job, device, mesh[2]),
         memory=chosen.memory,
         target=target,
@@ -90,19 +96,32 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     )
 
 
-def _devices_per_process(options: Options, device: str, host: Host) -> int:
-    processes = 1 if options.coordinator else options.processes
-    named = devices_per_host(options, options.processes if options.coordinator else 1, SECTION)
-    count = {"gpu": len(host.devices), "tpu": named or tpu_count(), "cpu": processes}[device] or 1
+def _processes_per_host(options: Options, device: str, host: Host) -> int:
+    """Return the number of processes on each host, or on this machine."""
+    if not host.nodes:
+        return options.processes
+    if options.coordinator:
+        fix = "remove coordinator: the processes find the first host themselves"
+        raise ConfigError("both train.hosts and a coordinator are given", where=f"{SECTION}.coordinator", fix=fix)
+    return processes_per_host(options.processes, host, SECTION, on_gpus=device == "gpu")
+
+
+def _devices_per_process(options: Options, device: str, host: Host, per_host: int) -> int:
+    processes = 1 if options.coordinator else per_host
+    named = devices_per_host(options, options.processes if options.coordinator else host_count(host), SECTION)
+    gpus = (host.nodes.gpus if host.nodes else 0) or len(host.devices)
+    count = {"gpu": gpus, "tpu": named or tpu_count(), "cpu": processes}[device] or 1
     if count % processes:
         fix = f"use processes = 1, which drives all of them, or set {SECTION}.devices"
         raise ConfigError(f"{count} devices cannot be divided among {processes} processes", where=SECTION, fix=fix)
     return count // processes
 
 
-def _target(options: Options, host: Host, device: Device, devices: int) -> Target:
+def _target(options: Options, host: Host, device: Device, per_host: int) -> Target:
     """Return the devices to plan for; with a coordinator each process runs on a machine of its own."""
-    per_host, hosts = (devices, options.processes) if options.coordinator else (devices * options.processes, 1)
+    hosts = host_count(host)
+    if options.coordinator:
+        per_host, hosts = per_host // options.processes, options.processes
     return make_target(
         host, device, per_host=per_host, hosts=hosts, given=options.memory, machine=options, section=SECTION
     )

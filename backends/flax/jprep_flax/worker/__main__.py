@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -32,12 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _train(given: argparse.Namespace) -> int:
     layout = msgspec.json.decode(given.layout, type=Layout)
+    rank, coordinator = given.process, given.coordinator or layout.coordinator
+    if layout.per_host:  # jprep started this process on one of the hosts
+        rank, coordinator = int(os.environ["RANK"]), f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
 
     def train(session: Session) -> None:
         options, section = Flax().read_options(session.job.options), session.job.train
         how: dict[str, Any] = {"exact": section.precision == "fp32", "deterministic": options.deterministic}
         how |= {"timeout": 60 * max(_MIN_TIMEOUT, section.silent_minutes)}
-        how |= {"rank": given.process, "coordinator": given.coordinator or layout.coordinator}
+        how |= {"rank": rank, "coordinator": coordinator}
         hooks = load_run_hooks(session.run, session.job)
         with join_processes(layout, **how) as context:
             state = TrainState(
@@ -51,7 +55,7 @@ def _train(given: argparse.Namespace) -> int:
             )
             Trainer(session, context, state, BatchLoader(session.job, layout, context), hooks).train()
 
-    return run_worker(train, given.run, given.process, layout.processes)
+    return run_worker(train, given.run, rank, layout.processes)
 
 
 if __name__ == "__main__":

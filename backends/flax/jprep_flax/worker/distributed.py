@@ -107,7 +107,7 @@ def join_processes(
     jax.config.update("jax_default_matmul_precision", "highest" if exact else None)
     if layout.processes > 1:
         handler = signal.getsignal(signal.SIGTERM)
-        first = 0 if layout.coordinator else rank * layout.devices  # of the devices of this machine
+        first = _local_rank(layout, rank) * layout.devices  # of the devices of this machine
         local = range(first, first + layout.devices) if layout.device == "gpu" else None
         jax.distributed.initialize(
             coordinator, layout.processes, rank, local and list(local), initialization_timeout=int(timeout)
@@ -117,6 +117,13 @@ def join_processes(
     yield DistributedContext(layout, rank)
     if layout.processes > 1:  # not after an error: shutdown waits for the others, which wait for this process
         jax.distributed.shutdown()
+
+
+def _local_rank(layout: Layout, rank: int) -> int:
+    """Return the number of this process among those of its machine."""
+    if layout.per_host:
+        return int(os.environ["LOCAL_RANK"])
+    return 0 if layout.coordinator else rank
 
 
 def _check_devices(layout: Layout) -> None:

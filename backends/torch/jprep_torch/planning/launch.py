@@ -11,6 +11,8 @@ from jprep_torch.planning.layout import Layout
 
 def launch_command(layout: Layout) -> list[str]:
     """Return the arguments between the interpreter and the worker's module."""
+    if layout.placed:
+        return ["-m"]
     if layout.device == "tpu" and layout.processes > 1:
         return ["-m", "jprep_torch.worker.launcher", str(layout.processes)]
     return torchrun_command(layout.processes)

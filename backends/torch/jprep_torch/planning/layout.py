@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jprep.train.backend import DeviceKind, Host, MicroBatchEstimate, Target
+from jprep.train.hosts.processes import host_count, processes_per_host, refuse_hosts
 from jprep.train.job.config import Job
 from jprep.train.planning.host import tpu_count
 from jprep.train.planning.machine import check_machine, devices_per_host, plans_tpu
@@ -23,6 +24,7 @@ class Layout(NamedTuple):
         device: `cpu`, `cuda`, `xla` or `tpu`.
         processes: processes on each host.
         hosts: number of hosts.
+        placed: whether jprep starts the processes on each host, and not torchrun.
         devices: XLA devices of all hosts, among which one program divides rows; 1 on other devices.
         shard: whether the model is sharded.
         micro_batch: rows that pass through the model at a time, of each process, or of all XLA devices together.
@@ -35,6 +37,7 @@ class Layout(NamedTuple):
     device: Device
     processes: int
     hosts: int
+    placed: bool
     devices: int
     shard: bool
     micro_batch: int
@@ -58,13 +61,13 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     device = _choose_device(options, host)
     check_options(job, options, device)
     check_machine(options, options.device, _device_kind(options, device), SECTION)
-    found = {"cuda": len(host.devices), "tpu": devices_per_host(options, 1, SECTION) or tpu_count()}
-    processes = options.processes or found.get(device) or 1
+    processes, hosts = _processes(options, host, device), options.hosts if device == "xla" else host_count(host)
     devices = xla.xla_device_count(options.devices, options.hosts, options, SECTION) if device == "xla" else 1
-    rows = rows_per_device(job.train.batch, processes * devices, SECTION)
-    target = _target(options, host, device, processes * devices)
-    shard = _choose_sharding(job, options, device, processes, target)
-    shards = processes if shard else 1
+    world = processes * (1 if device == "xla" else hosts)
+    rows = rows_per_device(job.train.batch, world * devices, SECTION)
+    target = _target(options, host, device, world * devices // hosts, hosts)
+    shard = _choose_sharding(job, options, device, world, target)
+    shards = world if shard else 1
 
     def estimate(number: int) -> int:
         return estimate_memory(job, options, device, number, shards)
@@ -73,7 +76,8 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     return Layout(
         device=device,
         processes=processes,
-        hosts=options.hosts,
+        hosts=hosts,
+        placed=host.nodes is not None,
         devices=devices,
         shard=shard,
         micro_batch=chosen.rows * devices,
@@ -90,6 +94,16 @@ def _choose_device(options: Options, host: Host) -> Device:
     return "cuda" if host.devices or options.gpu else "cpu"
 
 
+def _processes(options: Options, host: Host, device: Device) -> int:
+    """Return the number of processes on each host."""
+    if device in xla.XLA_DEVICES:
+        fix = "set hosts of the backend torch for a TPU slice" if device == "xla" else "use the backend flax"
+        refuse_hosts(host, f"{SECTION}.device", what=f"device {device}", fix=fix)
+    if device == "tpu":
+        return options.processes or devices_per_host(options, 1, SECTION) or tpu_count() or 1
+    return 1 if device == "xla" else processes_per_host(options.processes, host, SECTION, on_gpus=device == "cuda")
+
+
 def _choose_sharding(job: Job, options: Options, device: Device, processes: int, target: Target) -> bool:
     """Shard if the option says so, or if the whole model does not fit one of several devices."""
     if options.shard != "auto":
@@ -99,9 +113,8 @@ def _choose_sharding(job: Job, options: Options, device: Device, processes: int,
     return fits_memory(target, estimate_memory(job, options, device, 1, 1)) is False
 
 
-def _target(options: Options, host: Host, device: Device, devices: int) -> Target:
+def _target(options: Options, host: Host, device: Device, per_host: int, hosts: int) -> Target:
     """Return the devices to plan for. Without TPUs the CPU emulates XLA devices, which share its memory."""
-    per_host, hosts = devices // options.hosts, options.hosts
     kind = _device_kind(options, device)
     return make_target(
         host, kind, per_host=per_host, hosts=hosts, given=options.memory, machine=options, section=SECTION

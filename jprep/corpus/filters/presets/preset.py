@@ -21,7 +21,7 @@ from jprep.errors import ConfigError
 
 _SUFFIX = ".toml"
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("jprep.recipe")
 
 
 class PresetSource(ConfigSection, frozen=True):

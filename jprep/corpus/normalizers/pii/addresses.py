@@ -1,4 +1,4 @@
-"""Postal addresses of Japan, down to the number of the house and its building."""
+"""Japanese postal addresses, with house number and building."""
 
 from __future__ import annotations
 

@@ -9,13 +9,22 @@ import msgspec
 
 from jprep.corpus.readers.pdf.fragments import Fragment, Writing, find_fragments, find_writing
 from jprep.corpus.readers.pdf.margins import PageFragments, without_margins
-from jprep.corpus.readers.pdf.page_characters import read_characters
+from jprep.corpus.readers.pdf.page_characters import has_text, read_characters
 from jprep.corpus.readers.pdf.paragraphs import join_lines
 from jprep.corpus.readers.pdf.radicals import replace_radicals
 from jprep.corpus.readers.pdf.reading_order import MOST_FRAGMENTS, in_reading_order
 from jprep.corpus.readers.pdf.ruby import without_ruby
 
-Fault = Literal["", "encrypted", "damaged", "too_many_pages", "no_characters", "unmapped_characters", "not_extracted"]
+Fault = Literal[
+    "",
+    "encrypted",
+    "damaged",
+    "too_many_pages",
+    "no_characters",
+    "missing_fonts",
+    "unmapped_characters",
+    "not_extracted",
+]
 
 _PROGRAMS = r"docx?|jtdc?|pptx?|xlsx?|indd|pdf|tex|dvi|ai|qxd"
 _FILE_NAME = re.compile(
@@ -78,7 +87,7 @@ class _Extraction:
         self._counts = dict.fromkeys(
             ("ruby", "oblique", "outside", "unmapped", "margins", "vertical_pages", "unordered_pages"), 0
         )
-        self._characters = 0
+        self._characters, self._has_text = 0, False
 
     def extract(self, document: Any) -> PdfText:
         """Return the text of an open PDF of pypdfium2."""
@@ -88,7 +97,7 @@ class _Extraction:
             return found
         pages = [self._page(document, number) for number in range(found.pages)]
         if not self._characters:
-            found.fault = "no_characters"
+            found.fault = "missing_fonts" if self._has_text else "no_characters"
         elif self._counts["unmapped"] > self._limits.max_unmapped * self._characters:
             found.fault = "unmapped_characters"
         else:
@@ -100,6 +109,7 @@ class _Extraction:
         page = document[number]
         try:
             characters = read_characters(page)
+            self._has_text = self._has_text or bool(not characters.text and has_text(page))
         finally:
             page.close()
         self._characters += len(characters.text)

@@ -78,6 +78,13 @@ def read_characters(page: Any) -> Characters:
     )
 
 
+def has_text(page: Any) -> bool:
+    """Return whether a page of pypdfium2 draws text, with or without characters that can be read."""
+    import pypdfium2.raw as pdfium
+
+    return next(iter(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT])), None) is not None
+
+
 def _characters(content: Any, count: int) -> Iterator[_Character]:
     """Yield what is no white space; PDFium's own additions are left out."""
     import pypdfium2.raw as pdfium

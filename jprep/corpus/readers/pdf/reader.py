@@ -23,6 +23,7 @@ _FAULTS = {
     "damaged": "no PDF, or damaged",
     "too_many_pages": "over max_pages",
     "no_characters": "no characters: images of pages, or drawings",
+    "missing_fonts": "text in fonts that neither the file nor this machine has",
     "unmapped_characters": "over max_unmapped: fonts do not say which characters they have",
     "not_extracted": f"took over {FILE_SECONDS} s or 4 GiB",
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from jprep.corpus.readers.web.corrections import keep_names_and_dates, mark_lone_characters
 from jprep.libraries import import_library
 
 MAX_DEPTH = 512
@@ -98,16 +99,19 @@ def extract_page(html: str, extractor: str = "resiliparse") -> Page:
     html, joined = join_lines(html)
     indented = mark_indentation(html)
     is_marked, html = indented != html, indented
+    companion = ""
+    if extractor == "resiliparse":
+        html, companion = mark_lone_characters(keep_names_and_dates(html))
     tree = import_web("resiliparse.parse.html").HTMLTree.parse(html)
     if html.count("<") > MAX_DEPTH and tree.document.query_selector(_DEEPER) is not None:
         return Page(fault="too_deep")
-    text = _EXTRACTORS[extractor](html, tree)
+    text = _EXTRACTORS[extractor](html, tree).replace(companion, "")
     lines = [line for line in map(_stripped, text.split("\n")) if line]
     if is_marked:
         lines = [line for marked in lines if not (line := marked.translate(_UNMARKED)).isspace()]
     return Page(
         text="\n".join(lines),
-        title=" ".join((tree.title or "").split()),
+        title=" ".join((tree.title or "").replace(companion, "").split()),
         url=_address(tree, 'link[rel~="canonical"]'),
         licence=_address(tree, '[rel~="license"]'),
         ruby=len(tree.document.query_selector_all("rt")) if "<rt" in html or "<RT" in html else 0,

@@ -23,7 +23,7 @@ from jprep.corpus.step import Positive, Shard, Share
 from jprep.errors import InputError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN
 from jprep.io.inputs.paths import STDIN, is_local, size_of
-from jprep.io.inputs.streams import compression_of, is_plain, open_input, open_raw
+from jprep.io.inputs.streams import can_seek, compression_of, is_plain, open_input, open_raw
 
 _RATIO = 5  # approximate bytes of pages per byte of gzip; affects the size of shards only
 _READ = {"members": read_members, "records": read_records}
@@ -37,7 +37,7 @@ class WarcReader(PageReader):
     """
 
     name = "warc"
-    version = 2
+    version = 3
     libraries = ("fastwarc",)
 
     class Config(PageConfig, frozen=True):
@@ -58,12 +58,16 @@ class WarcReader(PageReader):
             InputError: a file of which not each record is a gzip member is damaged.
         """
         framing = self._framing(path)
-        if framing == "members" and is_local(path):
+        if framing == "members" and can_seek(path):
             yield from self._member_shards(path)
         elif is_plain(path):
             yield from self._record_shards(path)
         else:
             yield from self._data_shards(path, framing)
+
+    def reads_through(self, path: str) -> bool:
+        """Return whether records cannot be found from the middle of a file."""
+        return self._framing(path) != "members" or not can_seek(path)
 
     def _framing(self, path: str) -> str:
         """Return how the records of a file are found, see `records`."""

@@ -10,6 +10,7 @@ from jprep.corpus.readers.wikitext.blocks.paragraphs import ParagraphBuilder
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.html.elements import ElementResolver
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
+from jprep.corpus.readers.wikitext.incomplete import drop_incomplete
 from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
 from jprep.corpus.readers.wikitext.inline.external_links import replace_external_links
 from jprep.corpus.readers.wikitext.inline.links import SIMPLE_LINKS, LinkResolver
@@ -77,7 +78,8 @@ class Extractor:
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
         text = self._paragraphs.remove_line_markup(_resolve_inline(self._nesting.resolve(text)))
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
-        text = _remove_nesting_signs(self._punctuation.repair(decode_entities(text)))
+        text = drop_incomplete(decode_entities(text), self.tally)
+        text = _remove_nesting_signs(self._punctuation.repair(text))
         return "\n".join(self._paragraphs.build(self._elements.restore(text)))
 
     @property

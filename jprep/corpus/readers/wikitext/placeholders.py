@@ -5,6 +5,12 @@ from __future__ import annotations
 DROPPED = "\x01"
 """Marks the position of dropped mark-up."""
 
+LOST = "\x0f"
+"""Marks the position of a template or parser function whose text is unknown. Other places treat it like `DROPPED`."""
+
+GONE = DROPPED + LOST
+"""Both marks of missing text, for character classes and for stripping."""
+
 LITERAL = "\x02"
 """Encloses the number of a literal: the content of `<nowiki>`, `<pre>` and similar elements."""
 
@@ -33,7 +39,7 @@ LINKED = "\x0e"
 """Begins a table cell whose first `|` does not end its attributes, because a link or tag precedes it."""
 
 _WORD_MARKS = "\x1f\x1e"
-_ALL = DROPPED + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + _WORD_MARKS
+_ALL = GONE + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + _WORD_MARKS
 _DELETE = dict.fromkeys(map(ord, _ALL))
 
 
@@ -44,6 +50,6 @@ def escape_title(title: str) -> str:
 
 def remove_placeholders(text: str) -> str:
     """Delete all placeholders and jprep's separators from an input."""
-    if any(map(text.__contains__, _ALL)):  # nine searches in C are much faster than translate() on every page
+    if any(map(text.__contains__, _ALL)):  # ten searches in C are much faster than translate() on every page
         return text.translate(_DELETE)
     return text

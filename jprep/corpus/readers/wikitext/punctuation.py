@@ -12,7 +12,7 @@ _CLOSERS = frozenset(_PAIRS.values())
 _SPACES = " \t\u3000\u00a0"
 _SEPARATORS = _SPACES + "、，,;；:：・/／" + DROPPED
 _LISTING = ("、", "，", ",", ";", "；", "・")
-_TWO_FULL_STOPS = f"。{DROPPED}。"
+_TWO_FULL_STOPS = re.compile(f"。(?:[ \t\u3000]*+{DROPPED}[{DROPPED} \t\u3000]*+。)+")
 _S = re.escape(_SEPARATORS)
 _OPEN = re.escape("".join(_PAIRS))
 _CLOSE = re.escape("".join(_CLOSERS))
@@ -39,7 +39,7 @@ class PunctuationRepair:
     def repair(self, text: str) -> str:
         """Delete every placeholder and the superfluous punctuation around it, in linear time."""
         if DROPPED in text:
-            text = self._repair_gaps(text.replace(_TWO_FULL_STOPS, "。")).replace(DROPPED, "")
+            text = self._repair_gaps(_TWO_FULL_STOPS.sub("。", text)).replace(DROPPED, "")
         for empty in _EMPTY:
             text, emptied = empty.subn("", text)
             self._tally["brackets.emptied"] += emptied

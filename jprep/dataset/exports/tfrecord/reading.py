@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.errors import ConfigError, InputError
-from jprep.io.crc32c import crc32c, mask_checksums
 from jprep.io.remote import is_url, open_filesystem, open_object, retry_remote
+from jprep.io.wire.crc32c import crc32c, mask_checksums
 
 Features = dict[str, npt.NDArray[Any]]
 """Name of a feature → its values."""

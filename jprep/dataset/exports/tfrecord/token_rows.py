@@ -11,7 +11,7 @@ from jprep.dataset.exports.base import ExportedSplit, ExportJob, write_shards
 from jprep.dataset.exports.row_reader import Block, RowReader
 from jprep.dataset.exports.tfrecord.wire import frame_records, varint_size, varints
 from jprep.io.atomic import atomic_path
-from jprep.io.protobuf import encode_varint
+from jprep.io.wire.protobuf import encode_varint
 
 SHARD_MB = 100
 

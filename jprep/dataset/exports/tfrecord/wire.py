@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.dataset.exports.row_reader import Offsets
-from jprep.io.crc32c import crc32c, mask_checksums
-from jprep.io.protobuf import data as message
+from jprep.io.wire.crc32c import crc32c, mask_checksums
+from jprep.io.wire.protobuf import data as message
 
 _VALUES, _FLOAT_LIST, _INT64_LIST = 1, 2, 3  # numbers of fields: in both lists, and in Feature
 _KEY, _VALUE, _ENTRY, _FEATURES = 1, 2, 1, 1

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jprep.corpus.document import WORD
+from tests.sampling import every
 
 SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[4].parent / "shared")
 TRANSCRIPTS = SHARED / "juman" / "transcripts.json.gz"
@@ -45,7 +46,7 @@ def test_recorded_exchanges_exist():
     assert len(CASES) > 180
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", every(3, CASES))
 def test_the_fake_answers_as_many_lines_of_the_same_text(case, program):
     model = program.parents[1] / "libexec" / "jumanpp" / "jumandic.jppmdl"
     command = [str(program), f"--model={model}", *case["args"]]

@@ -85,6 +85,55 @@ def test_marks_and_scripts_stay_out_of_the_text(extractor: str) -> None:
     assert (found.text, found.ruby, found.joined) == (MAIN, 1, 1)
 
 
+@pytest.mark.parametrize("extractor", BOTH)
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<a href='/t'>東京</a>の<a href='/d'>大学</a>と<b>病院</b> が <i>ある</i>。", "東京の大学と病院 が ある。"),
+        ("<ruby>山<rp>(</rp><rt>やま</rt><rp>)</rp></ruby>の<ruby>頂<rt>いただき</rt></ruby>です。", "山の頂です。"),
+        ("<b>&#x5c71;</b>と<b>&#24029;</b>へ<!-- 川 -->行く&rarr;<b>…</b>", "山と川へ行く→…"),
+        ("<span>한</span><span>ก</span><span>—</span><span>。</span>", "한ก—。"),
+        ("<b>𠮷</b>と<b>é</b>", "𠮷とé"),
+    ],
+)
+def test_a_character_alone_between_tags_is_kept(html: str, text: str, extractor: str) -> None:
+    body = f"<p>{SENTENCES}</p><p>{html}</p><p>{SENTENCES}</p>"
+    assert text in extract_page(page(body=body), extractor).text
+
+
+@pytest.mark.parametrize("extractor", BOTH)
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<div><div class='lead jp'>日本語で読む。</div><div class='en'>In English.</div></div>", "日本語で読む。"),
+        ('<div><p><span class="jp">会社の概要</span>です。</p></div>', "会社の概要です。"),
+        ("<div><p><span class=jp>会社の概要</span>です。</p></div>", "会社の概要です。"),
+        ('<p>会は<TIME datetime="2026-03-01">三月一日</TIME>に開く。</p>', "会は三月一日に開く。"),
+    ],
+)
+def test_text_in_japanese_and_dates_in_sentences_are_kept(html: str, text: str, extractor: str) -> None:
+    body = f"<div><p>{SENTENCES}</p>{html}<p>{SENTENCES}</p></div>"
+    assert text in extract_page(page(body=body), extractor).text
+
+
+def test_dates_of_the_page_and_buttons_are_left_out() -> None:
+    buttons = "<div><div class='jp-relatedposts'>関連する記事</div><p>公開：<time>2026年3月1日</time></p></div>"
+    found = extract_page(page(body=f"<div><p>{SENTENCES}</p>{buttons}<p>{SENTENCES}</p></div>")).text
+    assert "2026" not in found and "公開" in found
+
+
+def test_a_title_of_one_character_and_icons_of_private_use() -> None:
+    body = f"<p>{SENTENCES}</p><p>家へ<i>\uf015</i><i>&#xf015;</i>帰る</p>"
+    found = extract_page(page(body=body).replace("山の話", "山"))
+    assert (found.title, found.text.split("\n")[-1]) == ("山", "家へ帰る")
+
+
+def test_a_page_with_the_mark_of_characters_alone_keeps_it() -> None:
+    marked = extract_page(page(body=f"<p>\U000f0000{SENTENCES}</p>")).text
+    referred = extract_page(page(body=f"<p>&#xF0000;{SENTENCES}</p>")).text
+    assert marked == referred and marked.startswith("\U000f0000")
+
+
 def test_line_breaks_are_joined_between_japanese_characters_only() -> None:
     html = "<p>山\n 道と\r\n\tパン。\n「a\nb」 c\n漢 字</p><pre>山\n道</pre>川\n岸<xmp>あ\nい</xmp>え\nお"
     joined = "<p>山道とパン。「a\nb」 c\n漢 字</p><pre>山\n道</pre>川岸<xmp>あ\nい</xmp>えお"

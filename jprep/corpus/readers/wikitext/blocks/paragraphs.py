@@ -6,20 +6,18 @@ import re
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, HEADING, LITERAL
+from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, GONE, HEADING, LITERAL
 
-_EDGE = " \t\u3000" + DROPPED
-_HEADING = re.compile(rf"\n(={{1,6}})([^\n=]+)\1[ \t{DROPPED}]*(?=\n|\Z)")
+_EDGE = " \t\u3000" + GONE
+_HEADING = re.compile(rf"\n(={{1,6}})([^\n=]+)\1[ \t{GONE}]*(?=\n|\Z)")
 _ODD_HEADING = re.compile(r"\n=[^\n]*")
 _ITEM = re.compile(r"\n[*#:;]+[ \t]*")
 _LISTED = re.compile(r"\n[*#;][^\n]*")
 _RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,}|[{}]+(?=\n|\Z))")
-_CRUMBS = re.compile(
-    rf"\n[*#:; \t、。，．,.；：・/／\-–]*{DROPPED}[ \t、。，．,.;；:：・/／\-–{{}}{DROPPED}]*(?=\n|\Z)"
-)
+_CRUMBS = re.compile(rf"\n[*#:; \t、。，．,.；：・/／\-–]*[{GONE}][ \t、。，．,.;；:：・/／\-–{{}}{GONE}]*(?=\n|\Z)")
 # A line that continues the sentence above. MediaWiki joins lines that are not separated by a blank line.
 _WRAPPED = re.compile(
-    rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROPPED}{LITERAL}])|(?<![\s{BREAK}]\n)({DROPPED}*)(?=[。、，．）」』]))"
+    rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{GONE}{LITERAL}])|(?<![\s{BREAK}]\n)([{GONE}]*)(?=[。、，．）」』]))"
 )
 _SET_OFF = "*#:;=| \t\n"
 _MIN_WRAPPED = 20  # characters: a shorter line may be a bold title, or a verse
@@ -114,7 +112,7 @@ def _heading(match: re.Match[str]) -> str:
 def _join_wrapped(match: re.Match[str]) -> str:
     """Return "" if the line above is running text or the line below cannot begin a line; otherwise the newline."""
     text, at = match.string, match.start()
-    above = text[text.rfind("\n", 0, at) + 1 : at].rstrip(DROPPED)
+    above = text[text.rfind("\n", 0, at) + 1 : at].rstrip(GONE)
     if not above or above[0] in _SET_OFF or (match[1] is None and len(above) < _MIN_WRAPPED):
         return match[0]
     return match[1] or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
-from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, LINKED, PIPE
+from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, LINKED, LOST, PIPE
 
 _SPACES = " \t\u3000"
 _LIST_MARKUP = "*#:;" + _SPACES
@@ -33,7 +33,7 @@ def table_rows(content: str) -> str:
         content: the text between `{|` and `|}`, with templates and links resolved.
     """
     table = _RowCollector()
-    for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROPPED, " ").split("\n")[1:]:
+    for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROPPED, " ").replace(LOST, " ").split("\n")[1:]:
         table.add(line.strip(_SPACES))
     table.end_row()
     return "\n".join(("", *table.shown, ""))

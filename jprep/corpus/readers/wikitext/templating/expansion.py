@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.placeholders import DROPPED, LINKED
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, GONE, LINKED, LOST
 from jprep.corpus.readers.wikitext.templating.definitions import (
     TITLE_KEY,
     WILDCARD_KEY,
@@ -16,13 +16,16 @@ from jprep.corpus.readers.wikitext.templating.definitions import (
 )
 
 _PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
-_EDGE = " \t\n" + DROPPED + LINKED
+_EDGE = " \t\n" + GONE + LINKED
+_NO_TEXT = frozenset(("#tag", "#babel", "#coordinates", "#related", "#seo"))
+"""Parser functions that show a note, a box or nothing."""
+
 _NOT_CACHED: TemplateEntry = ("", [])
 _MAX_CACHED_NAMES = 20_000  # limits memory: names repeat, but a dump contains very many
 
 
 class TemplateExpander:
-    """Expands templates by a table. Unknown templates are dropped and counted.
+    """Expands templates by a table. Unknown templates are counted and leave `LOST`.
 
     Args:
         table: what templates show.
@@ -40,16 +43,17 @@ class TemplateExpander:
     def expand(self, content: str) -> str:
         """Return the text that `{{content}}` shows. Templates and links in it must be resolved already."""
         name, _, rest = content.partition("|")
-        name = name.strip(_EDGE)
+        name = name.lstrip(_EDGE)
         if name[:1] == "#":
             self._tally["templates.functions"] += 1
-            return _call(name, rest) or DROPPED
+            return _call(name, rest)  # which needs to see that a condition ends with a lost text
+        name = name.rstrip(_EDGE)
         entry = self._cache.get(name, _NOT_CACHED)
         if entry is _NOT_CACHED:
             entry = self._find(name)
         if entry is None:
             self._tally["templates.unknown"] += 1
-            return DROPPED
+            return LOST
         star, formats = entry
         if formats:
             arguments = _arguments(rest)
@@ -59,12 +63,12 @@ class TemplateExpander:
                     self._tally["templates.expanded"] += 1
                     return shown
         self._tally["templates.hidden"] += 1
-        return DROPPED
+        return LOST if formats and LOST in content else DROPPED
 
     def _find(self, name: str) -> TemplateEntry | None:
         if prefix := _PREFIX.match(name):
             name = name[prefix.end() :]
-        entry = self._table.find(canonical_name(name.replace(DROPPED, "")))
+        entry = self._table.find(canonical_name(name.replace(DROPPED, "").replace(LOST, "")))
         if ":" not in name:  # `DEFAULTSORT:…` is a different name on every page
             if len(self._cache) >= _MAX_CACHED_NAMES:
                 self._cache.clear()
@@ -86,10 +90,15 @@ def _arguments(rest: str) -> dict[str, str]:
 
 
 def _call(name: str, rest: str) -> str:
-    """Return what a parser function shows, if its arguments are sufficient to compute it."""
+    """Return what a parser function shows; `LOST` if it is not one of ours, or depends on a lost text."""
     function, _, first = name.partition(":")
-    compute = _FUNCTIONS.get(function.strip().lower())
-    return compute(first.strip(_EDGE), [part.strip(_EDGE) for part in rest.split("|")]) if compute else ""
+    function = function.strip().lower()
+    if compute := _FUNCTIONS.get(function):
+        branches = rest.split("|")
+        if LOST in first or (function == "#ifeq" and LOST in branches[0]):
+            return LOST
+        return compute(first.strip(_EDGE), [part.strip(_EDGE) for part in branches]) or DROPPED
+    return DROPPED if function in _NO_TEXT else LOST
 
 
 def _if(condition: str, branches: list[str]) -> str:

@@ -1,0 +1,6 @@
+"""`python -m jprep`."""
+
+from jprep.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""`jprep status`."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from jprep.cli.common.options import AS_JSON
+from jprep.cli.common.output import echo, echo_json
+from jprep.io.escaping import one_line
+
+if TYPE_CHECKING:
+    from jprep.engine.queue.survey import OutputStatus, StageStatus
+    from jprep.engine.schedulers.job import JobState
+
+_SHOWN = 5  # failures that are shown
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@AS_JSON
+def status(folder: Path, as_json: bool) -> None:
+    """Show how far the unfinished work in FOLDER is, an output directory or a recipe's folder.
+
+    Tasks that are done, failed and left are counted by stage; jobs of a scheduler are shown with their states and
+    hosts, and the last failures with their logs. Nothing is changed.
+
+    \b
+    Example:
+      jprep status work/jawiki
+    """
+    from jprep.engine.queue.survey import survey
+
+    found = [(each, _jobs(each)) for each in survey(folder)]
+    if as_json:
+        echo_json([_plain(each, states) for each, states in found])
+        return
+    for each, (states, problem) in found:
+        _show(each, states, problem)
+
+
+def _jobs(output: OutputStatus) -> tuple[list[JobState], str]:
+    """Return the states of an output's jobs, and why they are not known."""
+    from jprep.engine.schedulers.choice import find_scheduler
+    from jprep.errors import JprepError
+
+    states: list[JobState] = []
+    for stage in output.stages:
+        if stage.jobs and stage.jobs.ids:
+            try:
+                states += find_scheduler(stage.jobs.scheduler).states(stage.jobs.ids)
+            except JprepError as error:
+                return [], error.what
+    return states, ""
+
+
+def _plain(output: OutputStatus, found: tuple[list[JobState], str]) -> dict[str, object]:
+    states, problem = found
+    plain = msgspec.to_builtins(output)
+    for fields, stage in zip(plain["stages"], output.stages, strict=True):
+        fields["left"] = stage.left
+    more = {"jobs": msgspec.to_builtins(states), "jobs_error": problem, "next": _next(output, states, problem)}
+    return {**plain, **more}
+
+
+def _show(output: OutputStatus, states: list[JobState], problem: str) -> None:
+    echo(f"{output.path}: {output.kind or 'no output'}")
+    for stage in output.stages:
+        _show_stage(stage)
+    if problem:
+        echo(f"  jobs: unknown ({one_line(problem)})")
+    for state in states:
+        name = f"{state.id}_{state.element}" if state.element else state.id
+        echo(f"  job {name}: {' '.join(filter(None, [state.state, state.host, _reason(state)]))}")
+    echo(f"  next: {_next(output, states, problem)}")
+
+
+def _reason(state: JobState) -> str:
+    return f"({one_line(state.reason)})" if state.reason and state.reason != "None" else ""
+
+
+def _show_stage(stage: StageStatus) -> None:
+    of = f" of {stage.total:,}" if stage.total is not None else ""
+    left = f", {stage.left:,} left" if stage.left is not None else ""
+    echo(f"  {stage.stage}: {stage.done:,}{of} tasks done, {len(stage.failed):,} failed{left}")
+    hosts = Counter(failure.host for failure in stage.failed)
+    for failure in stage.failed[-_SHOWN:]:
+        echo(f"    {failure.task}: {one_line(failure.what)} (on {failure.host}, log {failure.log or 'unknown'})")
+    if len(hosts) == 1 and len(stage.failed) > 1:
+        echo(f"    all failures are on {next(iter(hosts))}")
+
+
+def _next(output: OutputStatus, states: list[JobState], problem: str) -> str:
+    """Return what to do."""
+    if output.finished:
+        return "nothing: it is finished"
+    if states:
+        from jprep.engine.schedulers.choice import find_scheduler
+
+        jobs = next(stage.jobs for stage in reversed(output.stages) if stage.jobs)
+        cancel = find_scheduler(jobs.scheduler).cancel_command(" ".join(jobs.ids))
+        return f"wait; to cancel: {' '.join(cancel)}"
+    if problem:
+        return "ask on a machine that submits jobs"
+    if any(stage.failed for stage in output.stages):
+        return "see the logs, then run the command again: it tries failed tasks again"
+    if any(stage.open and not stage.jobs for stage in output.stages):
+        return f"jprep work {shlex.quote(output.path)} --index I --of N does a share of the tasks"
+    return "run the command that began it again"

@@ -1,0 +1,40 @@
+"""Change the HTML of a page where Resiliparse would take Japanese text for something else, and remove it."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+# A text between two tags that is one character of three bytes in UTF-8, or a reference.
+_LONE = re.compile(r">[ \t\r\n\f]*+(?:[\u0800-\uffff]|(&#?\w{1,31}+;))(?=[ \t\r\n\f]*+(?:<|\Z))")
+_COMPANION = "\U000f0000"  # private use: stands beside such a character
+_COMPANION_REFERENCE = re.compile("&#(?:x0*+f0000|0*+983040)", re.IGNORECASE)
+_JAPANESE_CLASS = re.compile(r"""(<[^<>]*?\sclass\s*+=\s*+(?:["'](?:[^"'<>]*?\s)?)?)jp(?=["'\s>])""")
+# A date that a sentence goes on behind, as in 「会は<time>3月1日</time>に開く」; others are those of the page itself.
+_DATE = re.compile(r"<time(?=[\s>])([^<>]*+>[^<>]*+)</time>(?=[\u3041-\u30ff\u4e00-\u9fff])", re.IGNORECASE)
+
+
+def mark_lone_characters(html: str) -> tuple[str, str]:
+    """Put a mark beside each character that is a whole text between two tags, as の in 「<a>山</a>の<a>道</a>」.
+
+    Resiliparse removes such texts as icons of private use if they have three bytes in UTF-8, which kana and kanji have.
+
+    Returns:
+        The page and the mark, which is to be removed from the text: "" for a page that has it already, which is not
+        changed.
+    """
+    if _COMPANION in html or _COMPANION_REFERENCE.search(html):
+        return html, ""
+    return _LONE.sub(_with_companion, html), _COMPANION
+
+
+def _with_companion(lone: re.Match[str]) -> str:
+    """Return the text with a mark behind it, unless it is of private use, as icons are, or needs none."""
+    character = unescape(lone[1]) if lone[1] else lone[0][-1]
+    of_three_bytes = len(character) == 1 and "\u0800" <= character <= "\uffff"
+    return lone[0] + (_COMPANION if of_three_bytes and not "\ue000" <= character <= "\uf8ff" else "")
+
+
+def keep_names_and_dates(html: str) -> str:
+    """Keep elements of the class `jp`, taken for buttons of Jetpack, and dates in sentences, for those of the page."""
+    return _DATE.sub(r"<span\1</span>", _JAPANESE_CLASS.sub(r"\1jp.", html))

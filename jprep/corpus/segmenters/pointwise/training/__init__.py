@@ -1,0 +1,1 @@
+"""Train models of the segmenter `pointwise` from word-segmented sentences."""

@@ -1,0 +1,1 @@
+"""The executor `ray`: tasks on the nodes of a Ray cluster."""

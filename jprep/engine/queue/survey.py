@@ -1,0 +1,102 @@
+"""Survey the stages of unfinished outputs: what is done, what failed, what is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from jprep.engine.output_kinds import STATE, find_outputs
+from jprep.engine.queue.failures import Failure, read_failures
+from jprep.engine.queue.jobs import Jobs, read_jobs
+from jprep.engine.queue.manifest import MANIFEST, QUEUE, QueueManifest, read_queue
+from jprep.engine.runner import RECEIPTS, finished_tasks
+from jprep.errors import DamagedError
+
+
+class StageStatus(msgspec.Struct):
+    """A stage.
+
+    Attributes:
+        stage: its name.
+        done: number of finished tasks.
+        total: number of tasks; None if it has no queue.
+        failed: the failures of tasks that are not done.
+        open: whether its queue is open.
+        jobs: the jobs that were submitted; None if there were none.
+    """
+
+    stage: str
+    done: int
+    total: int | None
+    failed: list[Failure]
+    open: bool
+    jobs: Jobs | None
+
+    @property
+    def left(self) -> int | None:
+        """The number of tasks that are neither done nor failed."""
+        return None if self.total is None else max(0, self.total - self.done - len(self.failed))
+
+
+class OutputStatus(msgspec.Struct):
+    """An output directory.
+
+    Attributes:
+        path: the directory.
+        kind: the kind of output, with its state; "" for a directory that has none.
+        finished: whether its manifest exists.
+        stages: the stages of unfinished work, in the order in which they were begun.
+    """
+
+    path: str
+    kind: str
+    finished: bool
+    stages: list[StageStatus]
+
+
+def find_queues(folder: Path) -> list[Path]:
+    """Return the folders of all open queues of an output directory, or of a recipe's outputs."""
+    patterns = (f"{STATE}/*/{QUEUE}/{MANIFEST}", f"*/{STATE}/*/{QUEUE}/{MANIFEST}")
+    return sorted(path.parent for pattern in patterns for path in folder.glob(pattern))
+
+
+def survey(folder: Path) -> list[OutputStatus]:
+    """Return the status of an output directory, or of each output in a recipe's folder. Nothing is changed.
+
+    Raises:
+        MachineError: a file cannot be read, or another version of jprep wrote a queue.
+    """
+    found = _status(folder)
+    inner = [] if found.stages or found.finished else [_status(path) for path in _folders(folder)]
+    return [each for each in inner if each.kind or each.stages] or [found]
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _status(folder: Path) -> OutputStatus:
+    kinds = [each for each in find_outputs(folder) if not each.kind.container]
+    finished = any(each.finished for each in kinds)
+    stages = [] if finished else sorted((folder / STATE).glob("*/stage.json"), key=_age)
+    kind = str(kinds[0]) if kinds else ""
+    return OutputStatus(str(folder), kind, finished, [_stage(path.parent) for path in stages])
+
+
+def _age(path: Path) -> tuple[int, str]:
+    return path.stat().st_mtime_ns, str(path)
+
+
+def _stage(folder: Path) -> StageStatus:
+    queue, receipts = _queue(folder / QUEUE), finished_tasks(folder / RECEIPTS)
+    failures = [each for name, each in read_failures(folder / QUEUE).items() if name not in receipts]
+    total = queue.earlier + queue.size if queue else None
+    return StageStatus(folder.name, len(receipts), total, failures, queue is not None, read_jobs(folder / QUEUE))
+
+
+def _queue(folder: Path) -> QueueManifest | None:
+    try:
+        return read_queue(folder)
+    except DamagedError:
+        return None

@@ -1,0 +1,1 @@
+"""Encodings of other programs: protocol buffers and CRC-32C."""

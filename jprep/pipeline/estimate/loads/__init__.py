@@ -1,0 +1,1 @@
+"""Scale the work of a sample to the whole inputs."""

@@ -1,0 +1,1 @@
+"""Measure what the steps of a recipe take on a sample of its inputs."""

@@ -1,0 +1,78 @@
+"""Estimate the training step of a recipe before its dataset exists, from the dataset of the sample."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from jprep.errors import JprepError
+from jprep.pipeline.recipe import Recipe
+from jprep.train.job.config import Job, TrainConfig
+from jprep.train.launcher.launch import PreparedRun, prepare_run
+from jprep.train.planning.duration import duration_warnings, estimate_duration
+from jprep.train.planning.memory_fit import judge_plan
+from jprep.train.planning.storage import estimate_host_memory, estimate_storage
+
+_MANY_STEPS = 1_000_000  # of a job that is built only to be read: so that its schedule fits
+
+
+class TrainingEstimate(NamedTuple):
+    """What the training takes, as `jprep train --dry-run` computes it.
+
+    Attributes:
+        seconds: how long; None if that is not known.
+        disk: bytes of checkpoints and weights.
+        time: how long, as text.
+        memory: the memory of the devices, as text.
+        steps: number of steps.
+        warnings: what a user should change.
+    """
+
+    seconds: float | None
+    disk: int
+    time: str
+    memory: str
+    steps: int
+    warnings: list[str]
+
+
+def estimate_training(
+    recipe: Recipe, backend: str, run: Path, tokenizer: Path, dataset: Path | None, growth: float
+) -> TrainingEstimate:
+    """Estimate the training on the whole dataset.
+
+    Args:
+        recipe: the recipe, with a section `[train]`.
+        backend: the backend's name.
+        run: a run directory; nothing is written there.
+        tokenizer: the tokenizer of the sample, or a finished one.
+        dataset: the dataset of the sample; None for labelled rows.
+        growth: how many times as many samples the whole training split has.
+    """
+    train = recipe.train or TrainConfig(task="clm")
+    counted = train if train.steps else msgspec.structs.replace(train, steps=_MANY_STEPS, epochs=0.0)
+    try:
+        prepared = prepare_run(counted, recipe.name, backend, run, tokenizer, dataset, dry=True)
+    except JprepError as error:
+        unknown = f"unknown: {error.what}"
+        return TrainingEstimate(None, 0, unknown, unknown, train.steps, [])
+    return _estimate(prepared, _grown(prepared.job, train, growth))
+
+
+def _grown(job: Job, train: TrainConfig, growth: float) -> Job:
+    """Return the job with the samples and the steps of the whole dataset."""
+    samples = max(1, round(growth * job.samples))
+    steps = train.steps or math.ceil(train.epochs * samples / train.batch)
+    return msgspec.structs.replace(job, samples=samples, steps=steps)
+
+
+def _estimate(prepared: PreparedRun, job: Job) -> TrainingEstimate:
+    plan, host = prepared.plan, prepared.host
+    time, storage = estimate_duration(job, plan, host), estimate_storage(job, plan, host, prepared.run)
+    memory = estimate_host_memory(job, plan, host)
+    small = [one.warning for one in (storage, memory) if one and one.warning]
+    fit, warnings = judge_plan(plan, host).text, duration_warnings(job, time) + small
+    return TrainingEstimate(time.seconds, storage.total, time.text, fit, job.steps, warnings)

@@ -1,0 +1,149 @@
+"""The stages that merge counted runs: sum ranges of units independently, then put the most frequent units together.
+
+A unit is in one range, and ranges are in code point order. So the most frequent units are among the most frequent ones
+of each range, and ties are broken as if all runs were merged at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jprep.engine.fingerprint import fingerprint
+from jprep.engine.runner import list_outputs, sum_counts
+from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.io.atomic import file_sha256
+from jprep.io.verified_files import read_verified, verify_file
+from jprep.tokenizer.counting.results import (
+    FOLDER,
+    TopUnits,
+    UnitTotals,
+    read_characters,
+    sum_units,
+    write_characters,
+    write_results,
+)
+from jprep.tokenizer.counting.sorted_runs import KeyRange, commit_run, divide_keys, merge_runs, read_run
+from jprep.tokenizer.counting.stages import KEYS, RUNS, SAMPLES, CountStage
+
+UNITS, CHARACTERS = "units", "characters"
+
+RANGE_ROWS = 1 << 20
+"""About how many rows of runs are in a range."""
+
+_RANGE = 256  # batches of runs, about so many rows, in a range
+_MAX_RANGES = 512
+
+
+class SumStage(Stage):
+    """Sum the counts of all runs: each task sums one range of units.
+
+    Every process that runs a task verifies all runs once: a range is a part of each.
+
+    Args:
+        counting: the stage before.
+        counted: its receipts.
+        max_words: number of units to keep.
+        root: the directory that output paths are relative to.
+        size: batches of runs in a range.
+    """
+
+    name = "summing"
+
+    def __init__(
+        self, counting: CountStage, counted: list[Receipt], max_words: int, root: Path, size: int = _RANGE
+    ) -> None:
+        self.made_from, self.max_words = fingerprint(counting.fields()), max_words
+        self.runs = [output for output in list_outputs(counted) if output.folder == RUNS]
+        self._keys = [output for output in list_outputs(counted) if output.folder == KEYS]
+        self._root, self._size = root, size
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what only the tasks are made from."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_keys", "_ranges")}
+
+    @cached_property
+    def _ranges(self) -> list[KeyRange]:
+        """The ranges; work of earlier versions has no keys, and becomes one range."""
+        files = (read_verified(self._root / file.path, file.sha256) for file in self._keys if file.rows)
+        return divide_keys((key for data in files for key in data.split(b"\n")), self._size, _MAX_RANGES)
+
+    def fields(self) -> dict[str, Any]:
+        """Return what was counted, and how many units are kept."""
+        return {"counting": self.made_from, "max_words": self.max_words}
+
+    def total(self) -> int:
+        """Return the number of ranges."""
+        return len(self._ranges)
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield a task per range."""
+        runs = [output.sha256 for output in self.runs]
+        for number, keys in enumerate(self._ranges):
+            limits = [None if key is None else key.hex() for key in keys]
+            yield Task(f"{number:04d}", keys, 1, fingerprint({"runs": runs, "range": limits}))
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Sum one range."""
+        runs = [verify_file(root / output.path, output.sha256) for output in self.runs]
+        units = sum_units(merge_runs(runs, root / self.name, task.payload), self.max_words)
+        path = f"{self.name}/{UNITS}/{task.id}"
+        rows = commit_run(root / path, [units.top.in_order()])
+        characters = write_characters(root, f"{self.name}/{CHARACTERS}/{task.id}", units.characters)
+        return Result([Output(path, rows, file_sha256(root / path)), characters], units.counts)
+
+
+class MergeCountsStage(Stage):
+    """Put the ranges together, drop the rarest units, and write the input of the training.
+
+    Args:
+        summing: the stage before.
+        counted: receipts of the first stage.
+        summed: receipts of the stage before.
+    """
+
+    name = FOLDER
+
+    def __init__(self, summing: SumStage, counted: list[Receipt], summed: list[Receipt]) -> None:
+        self._fields, self._max_words = summing.fields(), summing.max_words
+        samples = [output for output in list_outputs(counted) if output.folder == SAMPLES]
+        self._files = [*samples, *list_outputs(summed)]
+        self._counts = sum_counts([receipt.counts for receipt in summed])
+
+    def fields(self) -> dict[str, Any]:
+        """Return what was counted, and how many units are kept."""
+        return self._fields
+
+    def total(self) -> int:
+        """Return the number of tasks, 1."""
+        return 1
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the only task."""
+        yield Task("results", None, 1, fingerprint({"files": [output.sha256 for output in self._files]}))
+
+    def consumes(self, task: Task) -> Iterator[tuple[Output, list[str]]]:
+        """Yield the files of the ranges and of the sample."""
+        yield from ((file, [task.id]) for file in self._files)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Select from the units of all ranges, in order."""
+        top, characters = TopUnits(self._max_words), Counter[int]()
+        for file in self._of(UNITS):
+            for units, counts in read_run(verify_file(root / file.path, file.sha256)):
+                top.add(units, counts)
+        for file in self._of(CHARACTERS):
+            characters.update(read_characters(verify_file(root / file.path, file.sha256)))
+        distinct, total = (self._counts.get(name, 0) for name in ("units.distinct", "units.total"))
+        samples = (read_verified(root / file.path, file.sha256) for file in self._of(SAMPLES))
+        return write_results(root, UnitTotals(top, characters, distinct, total), samples)
+
+    def _of(self, folder: str) -> list[Output]:
+        return [file for file in self._files if file.folder == folder]
+
+
+STAGES = (CountStage.name, SumStage.name, MergeCountsStage.name)
+"""The names of the stages that count a corpus."""

@@ -1,0 +1,1 @@
+"""Real schedulers and stand-ins."""

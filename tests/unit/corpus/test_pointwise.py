@@ -1,0 +1,342 @@
+"""The segmenter `pointwise`: its words, model files and training."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jprep.corpus.document import WORD
+from jprep.corpus.segmenters.comparison import compare
+from jprep.corpus.segmenters.pointwise import Pointwise, weights
+from jprep.corpus.segmenters.pointwise.characters import HALO, fold_codes, pad_texts, symbols_of
+from jprep.corpus.segmenters.pointwise.dictionary import jumandic_words, make_dictionary
+from jprep.corpus.segmenters.pointwise.features import LANES, WINDOW, FeatureConfig, extract_features, hash_words
+from jprep.corpus.segmenters.pointwise.model_file import (
+    decode_model,
+    encode_model,
+    installed_model,
+    read_model,
+    write_model,
+)
+from jprep.corpus.segmenters.pointwise.training.examples import Examples
+from jprep.corpus.segmenters.pointwise.training.labelled import label_text, read_words
+from jprep.corpus.segmenters.pointwise.training.trainer import TrainingConfig, train
+from jprep.corpus.segmenters.spaces import SpacesSegmenter
+from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MachineError
+from jprep.testing.conformance.segmenter import HARD, SENTENCES, SegmenterSuite
+
+TINY = FeatureConfig(characters=10, pairs=12, triples=12, quadruples=12, neighbours=10, words=12)
+CONFIG = TrainingConfig(passes=6, features=TINY)
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=WORD))
+MIXED = st.text(st.sampled_from("東京タワ本を読む aｂ１2 \t\n\0\u3000。、𠮟👍"), max_size=60)
+
+NOUNS = ("東京", "図書館", "彼女", "本", "天気", "犬", "タワー", "電車", "先生", "１２３")
+VERBS = ("読む", "見る", "行く", "食べる", "作る", "Ａｂｃ")
+
+
+def made_sentences(number: int, seed: int = 1) -> list[list[str]]:
+    """Sentences of a small grammar, with their words."""
+    draw = random.Random(seed)
+    return [
+        [draw.choice(NOUNS), draw.choice("はがも"), draw.choice(NOUNS), draw.choice("をにで"), draw.choice(VERBS), "。"]
+        for _ in range(number)
+    ]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return train(made_sentences(400), make_dictionary([*NOUNS, *VERBS], TINY), CONFIG)
+
+
+@pytest.fixture(scope="module")
+def path(model, tmp_path_factory):
+    found = tmp_path_factory.mktemp("model") / "words.model"
+    write_model(found, model)
+    return found
+
+
+@pytest.fixture(scope="module")
+def segmenter(path):
+    return Pointwise(Pointwise.Config(model=str(path)))
+
+
+class TestPointwise(SegmenterSuite):
+    @pytest.fixture
+    def segmenter(self, path):
+        return Pointwise(Pointwise.Config(model=str(path)))
+
+
+def test_it_learns_words_and_finds_them_in_new_sentences(segmenter):
+    known = {tuple(words) for words in made_sentences(400)}
+    unseen = [words for words in made_sentences(400, seed=2) if tuple(words) not in known]
+    assert len(unseen) > 50
+    assert compare(unseen, segmenter).first.f1 > 0.99
+
+
+@given(text=TEXT | MIXED)
+@settings(deadline=None)
+def test_joined_words_are_the_text(segmenter, text):
+    assert segmenter.segment([text])[0].replace(WORD, "") == text
+
+
+@given(texts=st.lists(TEXT | MIXED | st.sampled_from(SENTENCES), max_size=8))
+@settings(deadline=None, max_examples=40)
+def test_a_text_has_the_same_words_in_every_batch(segmenter, texts):
+    assert segmenter.segment(texts) == [segmenter.segment([text])[0] for text in texts]
+
+
+@pytest.mark.parametrize("block", [5, 64, 1 << 20])
+def test_the_size_of_blocks_does_not_change_the_words(segmenter, monkeypatch, block):
+    texts = [*SENTENCES, *HARD[::4], "彼女は図書館で本を読む。" * 8]
+    expected = segmenter.segment(texts)
+    monkeypatch.setattr(weights, "BLOCK", block)
+    monkeypatch.setattr("jprep.corpus.segmenters.pointwise.segmenter._GROUP", block)
+    assert segmenter.segment(texts) == expected
+
+
+def test_width_does_not_change_the_words(segmenter):
+    wide, narrow = segmenter.segment(["１２３は本でＡｂｃ。", "123は本でAbc。"])
+    assert [len(word) for word in wide.split(WORD)] == [len(word) for word in narrow.split(WORD)]
+
+
+@given(text=MIXED)
+@settings(deadline=None, max_examples=50)
+def test_white_space_and_control_characters_are_words(segmenter, text):
+    words = segmenter.segment([text])[0].split(WORD)
+    assert not [word for word in words if len(word) > 1 and set(word) & set(" \t\n\0\u3000")]
+
+
+def test_scores_are_plain_sums_of_weights(model):
+    """The packed lanes give what adding the weights one by one gives."""
+    codes = np.array([ord(each) for each in "彼女は東京で、犬を見る。"], np.uint32)
+    padded, _ = pad_texts(fold_codes(codes), np.array([len(codes)]))
+    symbols, held = symbols_of(padded), model.weights
+    found = extract_features(symbols, held.words, held.config)
+    expected = np.full(len(symbols) - 2 * HALO, held.bias)
+    for place in range(len(expected)):
+        for table, rows, lanes in zip(held.rows, found.rows, LANES, strict=True):
+            expected[place] += sum(int(table[rows[place + lane], lane]) for lane in range(lanes))
+        expected[place] += sum(int(t[index[place]]) for t, index in zip(held.direct, found.direct, strict=True))
+    assert held.scores(symbols).tolist() == expected.tolist()
+
+
+def test_extreme_weights_do_not_overflow():
+    rows = [np.full((1 << bits, n), -weights.MAX_LANE, np.int8) for bits, n in zip(TINY.row_bits, LANES, strict=True)]
+    direct = [np.full(1 << bits, -weights.MAX_DIRECT, np.int16) for bits in TINY.direct_bits]
+    symbols = symbols_of(np.full(40, ord("本"), np.uint16))
+    words = np.zeros(1 << TINY.words, np.uint8)
+    total = sum(LANES) * weights.MAX_LANE + len(direct) * weights.MAX_DIRECT + 8000
+    for sign in (1, -1):
+        held = weights.Weights(TINY, [t * -sign for t in rows], [t * -sign for t in direct], words, 8000 * sign)
+        assert set(held.scores(symbols).tolist()) == {sign * total}
+
+
+def test_words_of_the_dictionary_are_found_around_a_boundary():
+    text = "東京タワーの犬"
+    codes = np.array([ord(each) for each in text], np.uint32)
+    padded, places = pad_texts(fold_codes(codes), np.array([len(text)]))
+    found = extract_features(symbols_of(padded), make_dictionary(["東京", "タワー", "東京タワー", "京タ"], TINY), TINY)
+    at, over = found.direct[1][places - HALO], found.direct[2][places - HALO]
+    in_front_of_tower = text.index("タ")
+    assert at[in_front_of_tower] == 1 << 2 | 1 << 1 << HALO  # タワー begins, 東京 ends
+    assert over[in_front_of_tower] & 0b1111111 == 1 << 0 | 1 << 2  # 京タ and 東京タワー go on for 1 and 3 characters
+    assert over[in_front_of_tower] >> 7 == 1 << 0 | 1 << 1  # they began 1 and 2 characters before
+    assert at[0] == 1 << 1 | 1 << 4
+    assert len(found.rows[0]) == len(padded) - 2 * HALO + LANES[0] - 1 and WINDOW == 3
+
+
+def test_dictionary_words_do_not_cross_texts():
+    table = make_dictionary(["東京"], TINY)
+    padded, _ = pad_texts(fold_codes(np.array([ord("東"), ord("京")], np.uint32)), np.array([1, 1]))
+    assert not any(extract_features(symbols_of(padded), table, TINY).direct[1])
+
+
+def test_every_surface_of_jumandic_is_in_its_dictionary():
+    words = [word for word in jumandic_words() if len(word) <= HALO]
+    assert len(words) > 600_000 and {"東京", "読んで", "タワー", "に"} <= set(words)
+    config = FeatureConfig()
+    table = make_dictionary(words, config)
+    pairs = np.array([[ord(each) for each in word] for word in words if len(word) == 2], np.uint32)
+    index = hash_words(symbols_of(fold_codes(pairs.ravel())).reshape(pairs.shape), config)
+    assert ((table[index] >> 1) & 1).all()
+    assert ((table >> 1) & 1).mean() < 0.02
+
+
+class TestTraining:
+    def test_it_is_deterministic(self, model):
+        again = train(made_sentences(400), make_dictionary([*NOUNS, *VERBS], TINY), CONFIG)
+        assert hashlib.sha256(encode_model(again)).digest() == hashlib.sha256(encode_model(model)).digest()
+
+    def test_another_seed_is_another_order(self, model):
+        other = train(
+            made_sentences(400),
+            make_dictionary([*NOUNS, *VERBS], TINY),
+            TrainingConfig(passes=6, features=TINY, seed=5, learner=CONFIG.learner),
+        )
+        assert encode_model(other) != encode_model(model)
+
+    def test_the_card_describes_the_training(self, model):
+        assert model.card.sentences == 400
+        assert model.card.characters == sum(len(word) for words in made_sentences(400) for word in words)
+        assert model.card.made_from["config"]["passes"] == 6
+
+    def test_there_must_be_something_to_learn(self):
+        with pytest.raises(InputError, match="no sentence"):
+            train([["あ"], []], make_dictionary((), TINY), CONFIG)
+
+    def test_labels_are_those_of_the_words(self, tmp_path):
+        sentences = [["東京", "は", "晴れ"], ["犬", " ", "も"], ["𠮟る", "👍"]]
+        examples = Examples(tmp_path, 16).write(sentences)
+        found = list(examples.batches(0, 0))
+        assert sum(len(batch.labels) for batch in found) == sum(len("".join(words)) + 3 for words in sentences)
+        assert sum(int(batch.counted.sum()) for batch in found) == 4 + 0 + 2
+        assert sum(int((batch.labels * batch.counted).sum()) for batch in found) == 2 + 0 + 1
+
+    def test_each_pass_sees_every_batch_once_in_another_order(self, tmp_path):
+        examples = Examples(tmp_path, 16).write(made_sentences(60))
+        passes = [[batch.symbols.tobytes() for batch in examples.batches(epoch, 0)] for epoch in (0, 1)]
+        assert sorted(passes[0]) == sorted(passes[1]) and passes[0] != passes[1]
+        assert len(passes[0]) == examples.batch_count
+
+
+class TestModelFile:
+    def test_a_model_is_read_back(self, model, path):
+        again = read_model(path)
+        assert again.card == model.card
+        assert encode_model(again) == path.read_bytes()
+
+    @given(data=st.data())
+    @settings(deadline=None, max_examples=60)
+    def test_no_change_of_a_byte_goes_unnoticed(self, path, data):
+        content = bytearray(path.read_bytes())
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] ^= data.draw(st.integers(1, 255))
+        with pytest.raises(JprepError):
+            decode_model(bytes(content), "x.model")
+
+    @given(size=st.integers(0, 2000))
+    @settings(deadline=None, max_examples=30)
+    def test_a_cut_file_is_an_error(self, path, size):
+        with pytest.raises(JprepError):
+            decode_model(path.read_bytes()[:size], "x.model")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "kind", "what"),
+        [
+            (b'"features":1', b'"features":9', ConfigError, "features of version 9"),
+            (b'"words":12', b'"words":13', DamagedError, "size"),
+            (b'"words":12', b'"words":99', DamagedError, "header"),
+            (b'"bias":', b'"bias":9999', DamagedError, "range|header"),
+        ],
+    )
+    def test_a_header_with_a_right_hash_is_checked(self, path, old, new, kind, what):
+        content = path.read_bytes()
+        start = content.index(b"\n") + 1
+        size = int.from_bytes(content[start + 32 : start + 36], "little")
+        header = content[start + 36 : start + 36 + size].replace(old, new)
+        rest = len(header).to_bytes(4, "little") + header + content[start + 36 + size :]
+        with pytest.raises(kind, match=what):
+            decode_model(content[:start] + hashlib.sha256(rest).digest() + rest, "x.model")
+
+    def test_a_missing_model_is_named(self, tmp_path):
+        with pytest.raises(ConfigError, match="no such model") as caught:
+            Pointwise(Pointwise.Config(model=str(tmp_path / "a.model"))).segment(["本を読む"])
+        assert "a.model" in caught.value.where
+
+    def test_without_an_installed_model_the_fix_says_how_to_make_one(self, monkeypatch):
+        monkeypatch.setattr("jprep.corpus.segmenters.pointwise.model_file.entry_points", lambda group: [])
+        with pytest.raises(MachineError, match="no model is installed") as caught:
+            installed_model()
+        assert "jprep segmenter train" in caught.value.fix
+
+
+class TestLabelledSentences:
+    def read(self, tmp_path: Path, content: str, name: str = "words.txt") -> list[list[str]]:
+        (tmp_path / name).write_bytes(content.encode())
+        return list(read_words(str(tmp_path / name)))
+
+    def test_words_with_spaces_between_them(self, tmp_path):
+        assert self.read(tmp_path, "足利 \u3000 尊氏\n\n犬  だ \r\n[ １ ]\n") == [
+            ["足利", "\u3000", "尊氏"], ["犬", "だ"], ["[", "１", "]"],
+        ]  # fmt: skip
+
+    def test_lists_of_words(self, tmp_path):
+        lines = [["a b", "は"], ["犬"]]
+        assert self.read(tmp_path, "".join(json.dumps(words) + "\n" for words in lines)) == lines
+
+    def test_a_treebank(self, tmp_path):
+        rows = ["1-2\tでは", "1\tで", "2\tは", "2.1\tx", "3\tthe", "4\tend"]
+        lines = [f"{row}{chr(9)}{'_	' * 7}{'_' if 'the' in row else 'SpaceAfter=No'}" for row in rows]
+        content = "\n".join(["# text = …", *lines, "", "# text = …", f"1\t犬{chr(9)}{'_	' * 7}_", ""])
+        assert self.read(tmp_path, content) == [["では", "the", " ", "end"], ["犬"]]
+
+    def test_compressed_files(self, tmp_path):
+        (tmp_path / "a.gz").write_bytes(gzip.compress("犬 だ\n".encode()))
+        assert list(read_words(str(tmp_path / "a.gz"))) == [["犬", "だ"]]
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"\xff\xfe a\n",
+            b'["a", 1]\n',
+            b"[" * 5000 + b"\n",
+            b"# x\n1\tx\n",
+            b"a\x1fb\n",
+            b'{"text": "a"}\n',
+            b'["a", "\\u001f"]\n',
+            b"# x\n1\t" + b"\t_" * 8 + b"\n",
+            b"# x\n" + b"1" * 5000 + b"\tx" + b"\t_" * 8 + b"\n",
+            b"a\n1\tx" + b"\t_" * 8 + b"\n",
+        ],
+    )
+    def test_damaged_files_name_the_line(self, tmp_path, content):
+        (tmp_path / "bad").write_bytes(content)
+        with pytest.raises(InputError) as caught:
+            list(read_words(str(tmp_path / "bad")))
+        assert "line " in caught.value.where
+
+    def test_a_teacher_labels_text(self, tmp_path):
+        (tmp_path / "text").write_text("犬 だ\n\n猫\n", encoding="utf-8")
+        labelled = label_text(str(tmp_path / "text"), SpacesSegmenter(), tally := Counter[str]())
+        assert list(labelled) == [["犬", " ", "だ"], ["猫"]] and not tally
+
+    def test_texts_that_the_teacher_cannot_segment_are_counted(self, tmp_path):
+        (tmp_path / "text").write_text("犬だ\n猫\n水だ\n", encoding="utf-8")
+        labelled = label_text(str(tmp_path / "text"), RefusingSegmenter(), tally := Counter[str]())
+        assert list(labelled) == [["犬だ"], ["猫"]] and tally == {"unsegmented": 1}
+
+    @pytest.mark.parametrize("before", ["\ufeff", "\n", "#sent_id = 1\n", "# text = 犬だ\n"])
+    def test_a_treebank_is_recognised(self, tmp_path, before):
+        rows = ["1\t犬" + "\t_" * 7 + "\tSpaceAfter=No", "2\tだ" + "\t_" * 8]
+        (tmp_path / "bank").write_text(before + "\n".join(rows) + "\n\n", encoding="utf-8")
+        assert list(read_words(str(tmp_path / "bank"))) == [["犬", "だ"]]
+
+    def test_a_byte_order_mark_is_no_character(self, tmp_path):
+        (tmp_path / "words").write_text("\ufeff犬 だ\n", encoding="utf-8")
+        assert list(read_words(str(tmp_path / "words"))) == [["犬", "だ"]]
+
+
+class RefusingSegmenter(SpacesSegmenter):
+    """Cannot segment texts about water."""
+
+    def segment(self, texts):
+        self.tally["unsegmented.changed"] += sum("水" in text for text in texts)
+        return list(texts)
+
+
+def test_differences_are_the_shortest_stretches(segmenter):
+    gold = [["本", "を", "読む", "。"], ["東", "京", "は", "犬", "。"]]
+    counts = compare(gold, SpacesSegmenter()).first
+    assert counts.differences == {("本|を|読む|。", "本を読む。"): 1, ("東|京|は|犬|。", "東京は犬。"): 1}
+    assert counts.f1 == 0 and counts.sentences == 2
+    same = compare([[each] for each in SENTENCES], segmenter, segmenter).agreement
+    assert same.f1 == 1 and same.equal_sentences == len(SENTENCES) and not same.differences
