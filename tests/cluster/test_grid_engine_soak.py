@@ -16,12 +16,13 @@ import pytest
 
 from jprep import samples
 from tests.conftest import COMMAND, PATIENCE, SHARED, Run, digests, environment
-from tests.servers.grid_engine import GridEngineCluster, grid_engine_cluster
+from tests.servers.grid_engine import QUEUE, GridEngineCluster, grid_engine_cluster
 
 OUTPUTS = ("corpus", "tokenizer", "dataset")
 DISTURBANCES = 8
 DUMP = SHARED / "data/wikitext/jawiki-country-2015-A.xml.bz2"
 _JOB = re.compile(r"^ *(\d+) .* R?r +\d", re.MULTILINE)
+_SENT = re.compile(r"^ *(\d+) .* R?t +\d", re.MULTILINE)
 
 SLOW = """\
 import time
@@ -76,11 +77,21 @@ def test_disturbed_jobs(write, tmp_path: Path, cluster: GridEngineCluster) -> No
                 time.sleep(chance.random() * 2)
                 done[_disturb(cluster, chance)] += 1
             time.sleep(2)
+            _repair(cluster)
     assert process.returncode == 0, (tmp_path / "said.txt").read_text()[-3000:]
     print(done)
     [local], [made] = (tmp_path / "local").iterdir(), (tmp_path / "in jobs").iterdir()
     for name in OUTPUTS:
         assert digests(made / name) == digests(local / name)
+
+
+def _repair(cluster: GridEngineCluster) -> None:
+    """Do what an administrator does when a host has failed: open its queue, send again what it never received."""
+    cluster.command("qmod", "-cq", QUEUE)
+    for job in _SENT.findall(cluster.command("qstat")):
+        time.sleep(2)
+        if job in _SENT.findall(cluster.command("qstat")):
+            cluster.command("qmod", "-rj", job)
 
 
 def _disturb(cluster: GridEngineCluster, chance: random.Random) -> str:

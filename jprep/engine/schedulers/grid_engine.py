@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+from datetime import datetime, timedelta
 from xml.etree import ElementTree
 
 from jprep.engine.schedulers.job import Job, JobState, clock, seconds
@@ -13,6 +14,7 @@ from jprep.engine.schedulers.scheduler import Scheduler, scheduler_output_path
 
 _LIMIT = re.compile(r"^max_aj_tasks\s+(\d+)", re.MULTILINE)
 _SUBMITTED = re.compile(r"^Your job(?:-array)? (\d+)\b.* has been submitted", re.MULTILINE)
+_TRANSFER = timedelta(minutes=5)  # it takes a second; after a host's failure it may never end
 _ERROR = re.compile(r"^error reason[^:]*:\s*(?:\S+ \S+ )?(?:\[[\d:]*\]: )?(.+)", re.MULTILINE)
 
 
@@ -80,7 +82,11 @@ class GridEngine(Scheduler):
     def _state(self, job: ElementTree.Element) -> JobState:
         number, code = job.findtext("JB_job_number", ""), job.findtext("state", "")
         _, _, host = job.findtext("queue_name", "").partition("@")
-        return JobState(number, job.findtext("tasks", ""), _word(code), host, self._reason(number, code))
+        elements, begun = job.findtext("tasks", ""), job.findtext("JAT_start_time", "")
+        if _is_stuck(code, begun):
+            reason = f"{host} has not taken it since {begun}; `qmod -rj {number}` starts it again"
+            return JobState(number, elements, "held", host, reason)
+        return JobState(number, elements, _word(code), host, self._reason(number, code))
 
     def _reason(self, number: str, code: str) -> str:
         """Return why a job waits. The code of a hold does not say whether a user or another job causes it."""
@@ -112,6 +118,11 @@ class GridEngine(Scheduler):
 def _log_path(path: str) -> str:
     """Return the option's value: `host:path`, in which a comma begins another one, `$` a variable, `#` a comment."""
     return scheduler_output_path(f":{path}" if ":" in path else path, ",$#")
+
+
+def _is_stuck(code: str, begun: str) -> bool:
+    """Return whether a job has been sent to a host, at a time as in `2026-11-27T22:51:21`, that does not have it."""
+    return code.strip("R") == "t" and bool(begun) and datetime.now() - datetime.fromisoformat(begun) > _TRANSFER
 
 
 def _word(code: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from jprep.engine.schedulers.choice import find_scheduler
-from jprep.engine.schedulers.job import ELEMENT, Job, Resources, clock, seconds
+from jprep.engine.schedulers.job import ELEMENT, Job, JobState, Resources, clock, seconds
 from jprep.errors import ConfigError, MachineError
 from tests.fakes.batch_scheduler import KINDS, install, parse
 
@@ -129,25 +130,39 @@ def test_a_job_that_is_submitted_with_a_warning(monkeypatch: pytest.MonkeyPatch,
     assert find_scheduler("grid-engine").submit(job([0, 1, 2])) == "12"
 
 
-def test_why_a_job_is_in_an_error_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fields = "<JB_job_number>7</JB_job_number><state>Eqw</state><queue_name></queue_name><tasks>2,5</tasks>"
-    reason = "error reason          1:      11/24/2026 21:58:28 [0:8766]: error: can't open output file"
-    listed = f"<job_info><queue_info/><job_info><job_list>{fields}</job_list></job_info></job_info>"
-    (tmp_path / "qstat").write_text(f'#!/bin/sh\n[ "$1" = -j ] && echo "{reason}" || echo "{listed}"\n')
-    (tmp_path / "qstat").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+def list_job(fields: str, folder: Path, monkeypatch: pytest.MonkeyPatch, reason: str = "") -> JobState:
+    """Return the job 7 as Grid Engine's `qstat` lists it with these fields, and with a reason if it is asked for it."""
+    job = f"<job_list><JB_job_number>7</JB_job_number>{fields}</job_list>"
+    listed = f"<job_info><queue_info/><job_info>{job}</job_info></job_info>"
+    (folder / "qstat").write_text(f'#!/bin/sh\n[ "$1" = -j ] && echo "{reason}" || echo "{listed}"\n')
+    (folder / "qstat").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     [found] = find_scheduler("grid-engine").states(["7"])
+    return found
+
+
+def test_why_a_job_is_in_an_error_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reason = "error reason          1:      11/24/2026 21:58:28 [0:8766]: error: can't open output file"
+    fields = "<state>Eqw</state><queue_name></queue_name><tasks>2,5</tasks>"
+    found = list_job(fields, tmp_path, monkeypatch, reason)
     assert (found.element, found.state, found.reason) == ("2,5", "held", "error: can't open output file")
 
 
 def test_a_held_job_of_grid_engine_says_how_to_release_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fields = "<JB_job_number>7</JB_job_number><state>hqw</state><queue_name></queue_name>"
-    listed = f"<job_info><queue_info/><job_info><job_list>{fields}</job_list></job_info></job_info>"
-    (tmp_path / "qstat").write_text(f'#!/bin/sh\necho "{listed}"\n')
-    (tmp_path / "qstat").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    [found] = find_scheduler("grid-engine").states(["7"])
+    found = list_job("<state>hqw</state><queue_name></queue_name>", tmp_path, monkeypatch)
     assert found.state == "held" and "qhold" in found.reason and "`qrls 7`" in found.reason
+
+
+@pytest.mark.parametrize(("minutes", "state"), [(1, "running"), (6, "held")])
+def test_a_job_that_a_host_never_takes(
+    minutes: int, state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A host that fails while Grid Engine sends it a job may never get it."""
+    begun = (datetime.now() - timedelta(minutes=minutes)).isoformat(timespec="seconds")
+    place = f"<JAT_start_time>{begun}</JAT_start_time><queue_name>main@node1</queue_name>"
+    found = list_job(f"<state>Rt</state>{place}", tmp_path, monkeypatch)
+    assert (found.state, found.host) == (state, "node1")
+    assert ("`qmod -rj 7`" in found.reason) == (state == "held")
 
 
 @pytest.mark.parametrize(
