@@ -59,8 +59,7 @@ test:            ## Lint, types, the core, the backend torch, and three steps of
 	$(MAKE) $(TWO) suite-torch smoke
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
-	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.ray $(VENV)/.servers $(VENV)/.browser $(VENV)/.release \
-	  $(VENV)/.docs $(VENV)/.notebook
+	$(MAKE) $(TWO) $(VENV)/.extras $(READY) $(VENV)/.transformers $(VENV)/.servers $(VENV)/.release $(VENV)/.docs $(VENV)/.notebook
 	$(MAKE) core-with-backends
 	$(MAKE) $(TWO) $(filter-out suite-torch,$(SUITES)) slow-torch test-notebook
 	$(MAKE) try-release docs
@@ -84,7 +83,7 @@ $(SUITES): suite-%: $(VENV)/.%-test
 slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
 	$(LOADERS) $(call SUITE,torch,backends and )
 
-core-with-backends: $(VENV)/.remote $(VENV)/.ray $(VENV)/.browser $(VENV)/.trackers $(VENV)/.servers $(VENV)/.slurm $(VENV)/.grid-engine $(VENV)/.transformers $(QUICK)
+core-with-backends: $(VENV)/.extras $(VENV)/.servers $(VENV)/.transformers $(QUICK)
 	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak"
 
 test-notebook: $(VENV)/.notebook $(VENV)/.torch
@@ -101,12 +100,12 @@ try-release: release  ## Install them in fresh environments, and run the quickst
 	$(VENV)/release/bin/zizmor --offline --quiet .github/workflows
 	$(VENV)/release/bin/python .ci/try_release.py dist
 
-soak: $(VENV)/.test $(VENV)/.ray $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long crash tests, and other programs as clients
+soak: $(VENV)/.test $(VENV)/.extras $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long crash tests, and other programs as clients
 	$(LOADERS) $(WITH_BACKENDS) JPREP_CLIENTS=$(CLIENTS) JPREP_DATASETS=$(CLIENTS)/bin/python $(BIN)/python $(PYTEST) -m soak
 	for name in $(TRAINERS); do $(WITH_BACKENDS) $(BACKENDS)/$$name/bin/python -m pytest -m soak \
 	  backends/$$(case $$name in fairseq*) echo fairseq_xla;; *) echo $$name;; esac)/tests || [ $$? = 5 ] || exit 1; done  # 5: none
 
-bench: $(VENV)/.test $(VENV)/.ray $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
+bench: $(VENV)/.test $(VENV)/.extras $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
 	$(WITH_BACKENDS) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
 docs: $(VENV)/.docs  ## Build the documentation site into site/
@@ -126,39 +125,17 @@ $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,near,pdf,web,report,view,sudachi,pyknp]'
 	@touch $@
 
-# Trackers run in jprep's own process: their libraries are installed beside it, after the tests that do without them.
-$(VENV)/.trackers: $(VENV)/.test
-	$(BIN)/python $(INSTALL) --editable '.[trackers]' tensorboard
-	@touch $@
-
-# The libraries for s3://, gs:// and the Hugging Face Hub, without which `make test` runs.
-$(VENV)/.remote: $(VENV)/.test
-	$(BIN)/python $(INSTALL) --editable '.[remote,hub]'
-	@touch $@
-
-# Ray's workers run what jprep's own process runs: it is installed beside jprep, after the tests that do without it.
-$(VENV)/.ray: $(VENV)/.test
-	$(BIN)/python $(INSTALL) --editable '.[ray]'
-	@touch $@
-
-test-ray: $(VENV)/.ray  ## The executor `ray` on a cluster of three nodes on this machine
-	$(BIN)/python -m pytest $(TIMED) -m "not soak" tests/cluster/test_ray_*.py
-
-# Tests of pages control Chromium: one that is installed, Debian's, or Playwright's own. Without any, they are skipped.
-$(VENV)/.browser: $(VENV)/.test
-	$(BIN)/python $(INSTALL) playwright axe-playwright-python
+# What the core is tested without: libraries of trackers, of object stores and the Hub, and Ray, all of which run in jprep's
+# own process; Playwright and Chromium for the tests of pages; Slurm and Grid Engine for those of executors. Tests of
+# programs that cannot be installed are skipped.
+$(VENV)/.extras: $(VENV)/.test
+	$(BIN)/python $(INSTALL) --editable '.[remote,hub,ray,trackers]' tensorboard playwright axe-playwright-python
 	PATH="$(BIN):$$PATH" .ci/install_chromium
+	.ci/install_schedulers
 	@touch $@
 
-# Tests of the executor slurm start a Slurm of two nodes. Where it cannot be installed, they are skipped.
-$(VENV)/.slurm: $(VENV)/.test
-	.ci/install_slurm
-	@touch $@
-
-# Tests of the executor grid-engine start a Grid Engine of one host. Where it cannot be installed, they are skipped.
-$(VENV)/.grid-engine: $(VENV)/.test
-	.ci/install_grid_engine
-	@touch $@
+test-ray: $(VENV)/.extras  ## The executor `ray` on a cluster of three nodes on this machine
+	$(BIN)/python -m pytest $(TIMED) -m "not soak" tests/cluster/test_ray_*.py
 
 $(VENV)/.servers: .ci/servers.txt
 	$(PYTHON) -m venv $(VENV)/servers

@@ -8,7 +8,7 @@ import pytest
 
 from jprep import Corpus
 from tests.browser.hostile_corpus import IMAGE, SCRIPT, write_hostile_corpus
-from tests.browser.pages import Browser, assert_inert, check_everywhere, open_details, tab_stops
+from tests.browser.pages import LIGHT, Browser, assert_inert, check_everywhere, open_details, tab_stops
 from tests.conftest import Run
 
 pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("browser")]
@@ -38,7 +38,7 @@ def sample_report(corpus: Path, sample: Path, tmp_path_factory: pytest.TempPathF
 
 def test_a_report_of_a_corpus(browser: Browser, sample_report: Path, screenshots: Path) -> None:
     assert sample_report.stat().st_size < LARGEST
-    check_everywhere(browser, sample_report, screenshots, "report-corpus")
+    check_everywhere(browser, sample_report, screenshots, "report-corpus", LIGHT)
 
 
 def test_a_report_has_plots(browser: Browser, sample_report: Path) -> None:
@@ -88,7 +88,7 @@ def test_without_scripts_a_report_is_complete(browser: Browser, sample_report: P
 
 def test_hostile_text_stays_text(browser: Browser, hostile_report: Path, screenshots: Path) -> None:
     assert hostile_report.stat().st_size < LARGEST
-    check_everywhere(browser, hostile_report, screenshots, "report-hostile")
+    check_everywhere(browser, hostile_report, screenshots, "report-hostile", LIGHT)
     with browser.open(hostile_report) as page:
         open_details(page)
         assert_inert(page)

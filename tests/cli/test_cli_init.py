@@ -113,16 +113,10 @@ def test_the_data_steps_run_at_scale_tiny(source: str, folder: Path, jprep: Run)
     assert (folder / "work/mine-tiny/dataset/dataset.json").exists()
 
 
-@pytest.mark.backends
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("source", "backend"),
-    [
-        ("cc100", "flax"),
-        pytest.param("wikipedia", "torch", marks=pytest.mark.soak),
-        pytest.param("text", "fairseq-xla", marks=pytest.mark.soak),
-        pytest.param("text", "deepspeed", marks=pytest.mark.soak),
-        pytest.param("cc100", "keras", marks=pytest.mark.soak),
-    ],
+    [("cc100", "flax"), ("wikipedia", "torch"), ("text", "fairseq-xla"), ("text", "deepspeed"), ("cc100", "keras")],
 )
 def test_every_step_runs_at_scale_tiny(source: str, backend: str, folder: Path) -> None:
     from jprep.train.launcher.environments import worker_python

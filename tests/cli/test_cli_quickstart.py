@@ -22,6 +22,7 @@ def test_quickstart_without_a_backend_goes_as_far_as_it_can(corpus: Path, tmp_pa
     assert jprep("quickstart", cwd=tmp_path, env=WITHOUT).stdout == shown
 
 
+@pytest.mark.soak
 @pytest.mark.backends
 @pytest.mark.skipif("JPREP_TORCH" not in os.environ, reason="JPREP_BACKENDS has no backend torch")
 def test_quickstart_trains_a_model_that_recites_its_sample(tmp_path: Path, jprep: Run) -> None:

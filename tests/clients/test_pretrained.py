@@ -35,8 +35,8 @@ from tests.conftest import ROOT
 pytestmark = pytest.mark.backends
 
 SCRIPT = ROOT / "tests" / "fakes" / "transformers_models.py"
-KERAS = [pytest.param("keras", marks=pytest.mark.soak)] if os.environ.get("JPREP_KERAS") else []
-BACKENDS = ["torch", "flax", *KERAS]
+INSTALLED = ["flax", *(["keras"] if os.environ.get("JPREP_KERAS") else [])]
+BACKENDS = ["torch", *(pytest.param(name, marks=pytest.mark.soak) for name in INSTALLED)]
 STEPS, LENGTH, TOLERANCE = 20, 16, 1e-4
 FIRST = ["吾輩は猫である。", "名前はまだない。", "どこ", "the cats run", "犬と走る。", "名前   犬と　ABC"]
 SECOND = ["good", "bad cats", "吾輩は犬と猫である。名前はまだない。どこ どれ", ""]
@@ -171,6 +171,7 @@ def write_sentencepiece(folder: Path, kind: str) -> Path:
     return folder
 
 
+@pytest.mark.soak
 def test_tokenizers_with_nothing_but_a_sentencepiece_model(tmp_path: Path) -> None:
     texts = ["吾輩は猫である。", "the cats  run", "名前はまだない。どこ"]
     folders = [write_sentencepiece(tmp_path / kind, kind) for kind in SENTENCEPIECE]

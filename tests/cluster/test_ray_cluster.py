@@ -83,6 +83,7 @@ def test_each_task_runs_once_and_receipts_are_in_order(run: Any, capfd: pytest.C
     assert not [path.name for path in Path("root/n").iterdir() if path.name not in ("receipts", "stage.json", "usage")]
 
 
+@pytest.mark.soak
 def test_workers_are_kept_between_stages_and_close_what_a_stage_opened(run: Any) -> None:
     run(Numbers(12, name="a"))
     run(Numbers(12, name="b"))
@@ -111,6 +112,7 @@ def test_a_bug_in_a_task_is_shown_with_its_traceback(run: Any) -> None:
         run(Numbers(1, {0: "bug"}))
 
 
+@pytest.mark.soak
 def test_warnings_of_workers_are_logged_here_and_their_output_is_not_shown(
     run: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_task_whose_worker_dies_is_begun_again(run: Any, caplog: pytest.LogCap
     assert any("task 00004 was lost" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.soak
 def test_a_task_that_finished_before_its_worker_died_is_not_repeated(run: Any) -> None:
     receipts = run(Numbers(4), runtime_env={"env_vars": {"JPREP_FAILPOINT": "receipt.written@2=die"}}, attempts=1)
     assert begun() == [receipt.task for receipt in receipts] and len(receipts) == 4
@@ -164,6 +167,7 @@ def test_a_node_with_other_versions_is_refused(run: Any, monkeypatch: pytest.Mon
     assert caught.value.where.startswith("node ")
 
 
+@pytest.mark.soak
 def test_signal_handlers_of_the_command_stay(run: Any) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
     run(Numbers(1), max_workers=1)  # a new connection

@@ -103,6 +103,7 @@ def finish(started: subprocess.Popen[str]) -> str:
     return told
 
 
+@pytest.mark.soak
 def test_ctrl_c_finishes_running_tasks_and_the_same_command_resumes(tmp_path: Path, ray_cluster: RayCluster) -> None:
     write_inputs(tmp_path)
     pause(tmp_path, 0.2)

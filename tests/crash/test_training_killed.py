@@ -173,6 +173,7 @@ def assert_killed_and_the_same(training: Training, seed: int, kills: int, uninte
     assert not list(training.folder.rglob("*.tmp-*")) and not list(training.run.joinpath("ranks").iterdir())
 
 
+@pytest.mark.soak
 def test_killed_at_random_moments_again_and_again(training: Training, uninterrupted: Ending) -> None:
     assert_killed_and_the_same(training, 1, KILLS, uninterrupted)
 
@@ -224,6 +225,7 @@ def asked_to_leave(training: Training, process: subprocess.Popen[str], number: s
     return said
 
 
+@pytest.mark.soak
 def test_a_second_command_is_refused_and_a_second_signal_exits_at_once(
     training: Training, uninterrupted: Ending
 ) -> None:

@@ -37,6 +37,7 @@ def kept(training: Training) -> dict[int, tuple[float | None, dict[str, str]]]:
     }
 
 
+@pytest.mark.soak
 def test_the_best_is_kept_and_the_same_after_kills(tmp_path: Path) -> None:
     straight = Training(tmp_path / "straight").lay_out(14)
     straight.train(*settings())

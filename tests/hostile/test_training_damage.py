@@ -14,6 +14,7 @@ import pytest
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from tests.fakes.torch_work import EVERY, FILES, Ending, Training, need_torch
 from tests.hostile.conftest import Resize
+from tests.sampling import every
 
 pytestmark = pytest.mark.backends
 
@@ -116,7 +117,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", every(3, CHANGES))
 def test_changed_data_is_refused_and_the_run_is_unchanged(
     change: Callable[[Training], tuple[object, ...]], training: Training, uninterrupted: Ending
 ) -> None:
@@ -128,6 +129,7 @@ def test_changed_data_is_refused_and_the_run_is_unchanged(
     assert training.digests() == before
 
 
+@pytest.mark.soak
 def test_a_run_resumes_when_its_data_is_restored(training: Training, uninterrupted: Ending) -> None:
     shutil.rmtree(training.folders()[-1])
     change_dataset(training)
@@ -151,6 +153,7 @@ def test_a_non_finite_loss_is_reported_with_a_fix_that_works(training: Training,
     assert better.ending() == uninterrupted
 
 
+@pytest.mark.soak
 def test_a_full_disk_ends_the_run_which_resumes_when_there_is_space(
     disk: tuple[Path, Resize], training: Training, uninterrupted: Ending
 ) -> None:
@@ -181,6 +184,7 @@ def assert_full(training: Training) -> None:
     training.whole()
 
 
+@pytest.mark.soak
 def test_a_file_that_may_not_grow_ends_it(
     training: Training, uninterrupted: Ending, monkeypatch: pytest.MonkeyPatch
 ) -> None:

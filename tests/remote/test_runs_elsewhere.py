@@ -34,6 +34,7 @@ def train(jprep: Run, folder: Path, env: dict[str, str], *settings: str) -> str:
     return jprep("train", "small.toml", "--backend", "numpy", *sets, cwd=folder, env=env).stderr
 
 
+@pytest.mark.soak
 def test_a_run_continues_from_its_mirror_on_google_cloud_storage(
     tmp_path: Path, environment: dict[str, str], gcs_store: Store, jprep: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

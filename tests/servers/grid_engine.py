@@ -29,7 +29,7 @@ _LIMITS = [f"{kind}_{name}" for kind in "sh" for name in ("rt", "cpu", "fsize", 
 def need_grid_engine() -> None:
     """Skip the test if Grid Engine is not installed, or if its daemons cannot be started."""
     if missing := [name for name in _NEEDED if not (_PROGRAMS / name).exists()]:
-        pytest.skip(f"{missing[0]} is not installed: .ci/install_grid_engine installs Grid Engine on Debian")
+        pytest.skip(f"{missing[0]} is not installed: .ci/install_schedulers installs Grid Engine on Debian")
     if os.geteuid():
         pytest.skip("only root can start Grid Engine's daemons")
 

@@ -56,7 +56,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 def need_slurm() -> None:
     """Skip the test if Slurm is not installed."""
     if missing := [name for name in _PROGRAMS if not shutil.which(name, path=_PATH)]:
-        pytest.skip(f"{missing[0]} is not installed: .ci/install_slurm installs Slurm on Debian")
+        pytest.skip(f"{missing[0]} is not installed: .ci/install_schedulers installs Slurm on Debian")
 
 
 class SlurmCluster:
