@@ -38,6 +38,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup`, run the tests of a file in one process, which makes once what they share."""
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 def environment(**variables: str) -> dict[str, str]:
     """This process's environment without an armed failpoint, with `jprep` on PATH, and with some variables more."""
     path = os.pathsep.join([str(Path(COMMAND).parent), os.environ.get("PATH", os.defpath)])

@@ -114,7 +114,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield root
 
 
-@pytest.fixture(params=["4", "5"])
+@pytest.fixture(params=[pytest.param("4", marks=pytest.mark.soak), "5"])
 def seen(request: pytest.FixtureRequest, root: Path) -> dict[str, Any]:
     """The results of each version of transformers."""
     return plain(request.param, root)
