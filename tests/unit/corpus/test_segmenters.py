@@ -41,6 +41,18 @@ class TestJumandic(SegmenterSuite):
     def test_white_space_is_a_word_of_its_own(self, segmenter):
         assert segmenter.segment(["東京  タワー\t"]) == [WORD.join(["東京", " ", " ", "タワー", "\t"])]
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["A", ",", "\u3000", "B"],
+            ["東京", "\u3000", "-", "\u3000", "タワー"],
+            ["\u3000", "\u3000", "東京", "\u3000"],
+        ],
+    )
+    def test_an_ideographic_space_is_a_word_of_its_own(self, segmenter, words):
+        """MeCab joins it with the signs beside it."""
+        assert segmenter.segment(["".join(words)]) == [WORD.join(words)]
+
     @given(text=TEXT | MOSTLY_SPACE)
     @settings(deadline=None)
     def test_joined_words_are_the_text(self, segmenter, text):
