@@ -19,6 +19,7 @@ import pytest
 from jprep.train.exporting import export, weights
 from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline
 from tests.fakes.trained_run import trained_run
+from tests.sampling import every
 
 pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("transformers")]  # one process asks each model once
 
@@ -149,7 +150,7 @@ def asked(root: Path, name: str) -> Any:
         return [request.ids for request in requests], [model._client.send(each).ids for each in requests]
 
 
-@pytest.mark.parametrize("name", GENERATING)
+@pytest.mark.parametrize("name", every(3, GENERATING))
 def test_generation(name: str, root: Path, seen: dict[str, Any]) -> None:
     rows, answers = asked(root, name)
     made, about = seen[name], json.loads((root / name / "model/export.json").read_bytes())
@@ -167,14 +168,14 @@ def until(end: int) -> Callable[[list[int]], list[int]]:
     return lambda row: row[: row.index(end)] if end in row else row
 
 
-@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("name", every(2, MASKED))
 def test_masks(name: str, root: Path, seen: dict[str, Any]) -> None:
     guesses = asked(root, name)
     assert [number for number, _ in seen[name]] == [guess.id for guess in guesses]
     assert [score for _, score in seen[name]] == pytest.approx([guess.probability for guess in guesses], rel=1e-4)
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", every(2, PAIRS))
 def test_pairs(name: str, root: Path, seen: dict[str, Any]) -> None:
     assert seen[name] == pytest.approx(asked(root, name), rel=1e-4)
 
