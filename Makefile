@@ -84,7 +84,8 @@ slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
 	$(LOADERS) $(call SUITE,torch,backends and )
 
 core-with-backends: $(VENV)/.extras $(VENV)/.servers $(VENV)/.transformers $(QUICK)
-	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak"
+	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak" \
+	  $$(grep -rl --include='*.py' pytest.mark.backends tests)  # collecting all of the tests takes a minute
 
 test-notebook: $(VENV)/.notebook $(VENV)/.torch
 	$(WITH_BACKENDS) $(VENV)/notebook/bin/python -m pytest $(TIMED) tests/notebook tests/unit/corpus/test_conversions.py
