@@ -66,7 +66,7 @@ def test_a_rank_that_hangs_is_restarted(bench: SuiteRunner) -> None:
     assert trained.losses() == bench.trained(CASE, **SECTION).losses()
 
 
-@pytest.mark.parametrize(("launcher", "code"), [("torchrun", 1), ("deepspeed", 3)])
+@pytest.mark.parametrize(("launcher", "code"), [("torchrun", 1), pytest.param("deepspeed", 3, marks=pytest.mark.soak)])
 def test_a_port_in_use_is_named(bench: SuiteRunner, launcher: str, code: int) -> None:
     with socket.socket() as taken:
         taken.bind(("", 0))
