@@ -14,11 +14,14 @@ REPEATED = {
     "test_a_killed_run_ends_like_an_uninterrupted_one": 2,
     "test_equivalent_options_make_the_same_steps": 4,
     "test_every_weight_is_exported": 4,
+    "test_losses_outputs_and_gradients_are_those_of_transformers": 3,
     "test_mixed_precision_learns_as_well": 2,
     "test_transformers_computes_the_same_loss": 3,
+    "test_outputs_losses_and_gradients_are_those_of_transformers": 3,
+    "test_a_run_resumes_on_another_mesh": 3,
     "test_two_processes_make_the_same_steps": 2,
 }
-"""Test of the suite → n: the daily tests have the first of n parameters, and then every n-th."""
+"""Test → n: the daily tests have the first of n parameters, and then every n-th."""
 
 CASES = {
     "deepspeed": ("gpt2-clm", "roberta-mlm", "electra-rtd"),

@@ -51,6 +51,7 @@ def exported(folder: Path, features: Literal["bert", "transformers"]) -> list[st
     return [str(folder / features / "train-*.tfrecord")]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("features", ["bert", "transformers"])
 def test_a_hundred_steps_are_those_of_the_session(
     features: Literal["bert", "transformers"], folder: Path, bench: SuiteRunner, session: FinishedRun
