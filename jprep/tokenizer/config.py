@@ -55,7 +55,8 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         spaces: `prefix` joins a space to the next word, `alone` keeps runs of spaces apart from words.
         newline: `token` keeps a newline as a token, `space` replaces it by a space.
         normalizers: normalisers that the tokenizer applies to raw text; by default those of the corpus.
-        max_words: maximum distinct words that the trainer receives; rarer ones are dropped after all have been counted.
+        max_words: maximum distinct words that the trainer receives, and maximum distinct sequences of words; rarer ones
+            are dropped after all have been counted.
         max_piece_chars: maximum characters per piece.
         crossing: under `boundaries = "train"`, pieces that cross a word boundary in more than this share of their uses
             are dropped; 1 keeps all.
@@ -65,7 +66,7 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         min_frequency: occurrences that a pair of pieces needs to be merged, as in Hugging Face's trainers; for `words`,
             occurrences that a word needs. By default 1. Not for `unigram`.
         sequences: under `boundaries = "super"`, share of the learnt pieces that are sequences of words. By default
-            DEFAULT.
+            0.35.
         handle_chinese_chars: under `boundaries = "bert"`, whether each CJK ideograph is a word, as in BERT; by default
             true.
     """
