@@ -46,8 +46,8 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     check_special_tokens(config, chosen.pieces)
     ranked = [*chosen.pieces, *symbols]
     pieces = [*BYTES, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
-    counts = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
-    return Vocabulary(config, special, with_special(special, pieces), [], alphabet, counts)
+    found = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
+    return Vocabulary(config, special, with_special(special, pieces), [], alphabet, found)
 
 
 def _select(learnt: Learn, symbols: str, sample: Path, config: TokenizerConfig, needed: int) -> Selection:

@@ -49,8 +49,8 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     check_special_tokens(config, map(byte_level.decode_piece, chosen.pieces))
     check_special_tokens(config, chosen.pieces)
     pieces = [VocabularyPiece(piece) for piece in [*byte_level.ALPHABET, *chosen.pieces]]
-    counts = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
-    return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", counts)
+    found = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
+    return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", found)
 
 
 def _learn_pieces(units: Path, longest: int, least: int, wanted: int) -> list[str]:
