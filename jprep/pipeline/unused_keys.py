@@ -54,6 +54,8 @@ def _unused_in_tokenizer(config: TokenizerConfig) -> dict[str, str]:
         found |= dict.fromkeys(("alphabet", "max_piece_chars"), "the model words has no pieces of words")
     if config.boundaries != "bert":
         found["handle_chinese_chars"] = f'it is for boundaries = "bert" (here: {config.boundaries})'
+    if config.boundaries != "super":
+        found["sequences"] = f'it is for boundaries = "super" (here: {config.boundaries})'
     if config.model == "unigram" or config.boundaries != "train":
         found["crossing"] = f'it is for boundaries = "train" and models other than unigram (here: {config.boundaries})'
     return found

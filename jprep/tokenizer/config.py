@@ -12,7 +12,7 @@ from jprep.corpus.config import StepRef
 from jprep.errors import ConfigError
 
 ModelType = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "words"]
-Boundaries = Literal["train", "hard", "none", "spaces", "bert"]
+Boundaries = Literal["train", "super", "hard", "none", "spaces", "bert"]
 
 SENTENCEPIECE_MODELS: tuple[ModelType, ...] = ("bpe", "unigram")
 """Model types with pieces of characters, and bytes for characters outside the alphabet; sentencepiece can load them."""
@@ -30,6 +30,8 @@ _MINIMUM = {
     "threads": 1,
     "min_frequency": 0,
 }
+_SEQUENCES = 0.35
+_SUPER_MODELS = ("bpe", "byte-bpe")
 _SPACED_MODELS = ("bpe", "byte-bpe", "unigram", "words")
 
 
@@ -42,17 +44,19 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         vocab_size: number of ids, including special tokens and bytes; for `words` the maximum.
         alphabet: number of characters with a piece of their own; 0 covers 99.95 % of the text. Not for `byte-bpe`,
             whose alphabet is the 256 bytes.
-        boundaries: `train`: words guide the vocabulary, raw text can be encoded; `hard`: pieces never cross a word
-            boundary, and text must be segmented before it is encoded; `none`: words are ignored; `spaces`: text has
-            spaces between words, which no piece crosses; `bert`: words are found in raw text as BERT does (`wordpiece`
-            only). `words` always has `spaces`.
+        boundaries: `train`: words guide the vocabulary, raw text can be encoded; `super`: as `train`, and some pieces
+            are sequences of whole words (`bpe` and `byte-bpe` only); `hard`: pieces never cross a word boundary, and
+            text must be segmented before it is encoded; `none`: words are ignored; `spaces`: text has spaces between
+            words, which no piece crosses; `bert`: words are found in raw text as BERT does (`wordpiece` only). `words`
+            always has `spaces`.
         special: name of a set (`roberta`, `bert`, `gpt`, `t5`, `sentencepiece`, `hf-unigram`, `none`) and additional
             tokens; by default the set of the model type.
         digits: `keep` learns numbers as they are written, `split` makes every digit a token.
         spaces: `prefix` joins a space to the next word, `alone` keeps runs of spaces apart from words.
         newline: `token` keeps a newline as a token, `space` replaces it by a space.
         normalizers: normalisers that the tokenizer applies to raw text; by default those of the corpus.
-        max_words: maximum distinct words that the trainer receives; rarer ones are dropped after all have been counted.
+        max_words: maximum distinct words that the trainer receives, and maximum distinct sequences of words; rarer ones
+            are dropped after all have been counted.
         max_piece_chars: maximum characters per piece.
         crossing: under `boundaries = "train"`, pieces that cross a word boundary in more than this share of their uses
             are dropped; 1 keeps all.
@@ -61,6 +65,8 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         threads: threads of the Unigram trainer. The result depends on it, so it is not the machine's number of cores.
         min_frequency: occurrences that a pair of pieces needs to be merged, as in Hugging Face's trainers; for `words`,
             occurrences that a word needs. By default 1. Not for `unigram`.
+        sequences: under `boundaries = "super"`, share of the learnt pieces that are sequences of words. By default
+            0.35.
         handle_chinese_chars: under `boundaries = "bert"`, whether each CJK ideograph is a word, as in BERT; by default
             true.
     """
@@ -81,6 +87,7 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     threads: int = 8
     # Absent from manifests and fingerprints where they are not set, as before they existed.
     min_frequency: int | msgspec.UnsetType = msgspec.UNSET
+    sequences: float | msgspec.UnsetType = msgspec.UNSET
     handle_chinese_chars: bool | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
@@ -102,6 +109,13 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def least_count(self) -> int:
         """`min_frequency` with its default."""
         return 1 if self.min_frequency is msgspec.UNSET else max(1, self.min_frequency)
+
+    @property
+    def sequence_share(self) -> float:
+        """`sequences` with its default; 0 unless pieces can be sequences of words."""
+        if self.boundaries != "super":
+            return 0.0
+        return _SEQUENCES if self.sequences is msgspec.UNSET else self.sequences
 
     @property
     def splits_ideographs(self) -> bool:
@@ -134,6 +148,9 @@ def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
         raise ConfigError("tokenizer.vocab_size is too large", where=where, fix=fix)
     if not 0 < config.crossing <= 1:
         raise ConfigError("tokenizer.crossing must be a share", where=where, fix="use a number above 0, up to 1")
+    if config.boundaries == "super" and not 0 <= config.sequence_share < 1:
+        fix = "use a number from 0 up to, but not including, 1"
+        raise ConfigError("tokenizer.sequences must be a share", where=where, fix=fix)
     if config.model == "byte-bpe" and config.alphabet:
         fix = 'remove `alphabet`, or use model = "bpe"'
         raise ConfigError("the alphabet of byte-bpe is the 256 bytes", where=where, fix=fix)
@@ -154,6 +171,8 @@ def _contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
             f'boundaries = "spaces" is not for the model {model}',
             'use boundaries = "bert", which takes spaces as word boundaries, or another model',
         )
+    if boundaries == "super" and model not in _SUPER_MODELS:
+        yield f'boundaries = "super" is not for the model {model}', f"use model = {' or '.join(_SUPER_MODELS)}"
     if boundaries == "bert" and model != "wordpiece":
         yield f'boundaries = "bert" is not for the model {model}', 'use model = "wordpiece"'
     if config.whole_words and config.digits == "split":

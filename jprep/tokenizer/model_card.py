@@ -21,6 +21,7 @@ _SHOWN = 8  # special tokens
 
 _BOUNDARIES = {
     "train": "Words guided its vocabulary; raw text is all it needs at use.",
+    "super": "Its pieces are parts of words, words, and sequences of whole words; raw text is all it needs at use.",
     "hard": "Its pieces never cross a word: what it is given must be segmented, words separated by U+001F.",
     "spaces": "It takes text with spaces between words, which its pieces never cross.",
     "bert": "It finds words in raw text as BERT does: at spaces and punctuation.",

@@ -213,10 +213,15 @@ def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, 
 
 
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
-    """Score a tokenizer on the sample, and count the paragraphs for which the exported tokenizer gives other ids."""
+    """Score a tokenizer on the sample, and count the paragraphs for which the exported tokenizer gives other ids.
+
+    Only pieces of several words make it worth stating how many tokens cut words.
+    """
     with sample.open(encoding="utf-8", newline="\n") as lines:
         scored = islice(lines, 0, None, _SCORED_EVERY)
         figures = score_tokenizer(tokenizer, (line.rstrip("\n") for line in scored)).figures()
+    if tokenizer.card.config.boundaries != "super":
+        figures.pop("word_cut_rate", None)
     with sample.open(encoding="utf-8", newline="\n") as lines:
         compared = [line.rstrip("\n") for line in islice(lines, _COMPARED)]
     if differing := _differing(tokenizer, compared):

@@ -31,7 +31,8 @@ def main() -> None:
         ours = [
             train(source, folder / model, "--model", model) for model in ("bpe", "unigram", "byte-bpe", "wordpiece")
         ]
-        others = [folder / "unigram", folder / "byte-bpe", folder / "wordpiece", gpt2(source, folder / "gpt2.json")]
+        ours.append(train(source, folder / "super", "--boundaries", "super"))
+        others = [*ours[1:], gpt2(source, folder / "gpt2.json")]
         against = [part for other in others for part in ("--against", str(other))]
         print(run([JPREP, "tokenizer", "evaluate", str(ours[0]), *against, str(source)]).out)
 

@@ -26,6 +26,9 @@ _NAMES = {
     "repeated_ids": "comparing ids",
     "summing": "adding up counts",
     "merging": "merging counts",
+    "sequence-counting": "counting sequences",
+    "sequence-summing": "adding up counts",
+    "sequence-merging": "merging counts",
     "joining": "joining",
     "committing": "checking",
 }

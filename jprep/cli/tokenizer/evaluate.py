@@ -82,6 +82,7 @@ _ROWS = {
     "boundary_recall": ".2%",
     "boundary_precision": ".2%",
     "boundary_f1": ".2%",
+    "word_cut_rate": ".2%",
     "pieces_per_word": ".3f",
     "vocabulary_used": ".2%",
     "renyi_efficiency": ".4f",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jprep.tokenizer.training_data import TrainingData
 
 _BOUNDARIES = "tokenizer.boundaries="
-_ALL_BOUNDARIES = ("train", "hard", "none", "spaces", "bert")
+_ALL_BOUNDARIES = ("train", "super", "hard", "none", "spaces", "bert")
 _SETS = "roberta, bert, gpt, t5, sentencepiece, hf-unigram, none"
 _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 

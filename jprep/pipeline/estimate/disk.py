@@ -29,6 +29,8 @@ CONSUMED: dict[tuple[str, str], tuple[Literal["with", "after"], str]] = {
     ("counting", RUNS): ("after", "summing"),
     ("counting", SAMPLES): ("after", "merging"),
     ("summing", "*"): ("after", "merging"),
+    ("sequence-counting", RUNS): ("after", "sequence-summing"),
+    ("sequence-summing", "*"): ("after", "sequence-merging"),
     ("encoding", "*"): ("with", "joining"),
     ("joining", "*"): ("with", "committing"),
 }

@@ -17,15 +17,19 @@ from jprep.errors import ConfigError
 if TYPE_CHECKING:  # pyarrow is imported when counting starts
     from jprep.corpus.api import Corpus
     from jprep.engine.runner import Executor, ProgressReporter
-    from jprep.engine.stage import Receipt
+    from jprep.engine.stage import Receipt, Stage
     from jprep.tokenizer.config import TokenizerConfig
+    from jprep.tokenizer.counting.merging import SumStage
+    from jprep.tokenizer.counting.sequence_stages import CountSequencesStage
+    from jprep.tokenizer.counting.stages import CountStage
 
 _NAMES = ("units.cut.distinct", "units.cut.total", "paragraphs.total", "paragraphs.sampled")
+_SEQUENCE_NAMES = ("sequences.cut.total", "sequences.total")
 """Counters that may be 0, and are then missing in receipts."""
 
 
 class UnitCounts(msgspec.Struct, frozen=True):
-    r"""Result of counting: three files in a directory, and totals.
+    r"""Result of counting: files in a directory, and totals.
 
     Attributes:
         words: lines of `unit \t count`, count descending, ties by code point. Spaces are unchanged; no unit contains a
@@ -35,13 +39,17 @@ class UnitCounts(msgspec.Struct, frozen=True):
         sample: paragraphs with U+001F between words and sentences, one per line; empty if there are no words. Split it
             at `\n` only: a paragraph may contain any other character.
         counts: `units.total` (occurrences), `units.distinct`, `units.cut.total`, `units.cut.distinct`,
-            `characters.total`, `characters.distinct`, `paragraphs.total`, `paragraphs.sampled`.
+            `characters.total`, `characters.distinct`, `paragraphs.total`, `paragraphs.sampled`; with sequences
+            `sequences.total`, `sequences.cut.total`.
+        sequences: under `boundaries = "super"`, sequences of words and their counts as in `words`, each word written as
+            a character; see `jprep.tokenizer.counting.sequences`.
     """
 
     words: Path
     characters: Path
     sample: Path
     counts: dict[str, int]
+    sequences: Path | None = None
 
 
 def count_corpus(
@@ -66,21 +74,73 @@ def count_corpus(
         ConfigError: the corpus has no words and boundaries need them, or it has no text.
         MismatchError: `root` belongs to other work.
     """
-    from jprep.engine.consumed import consume_files
-    from jprep.engine.runner import run_stage
-    from jprep.tokenizer.counting.merging import MergeCountsStage, SumStage
+    from jprep.tokenizer.counting.merging import SUMMING, MergeCountsStage
     from jprep.tokenizer.counting.stages import CountStage
 
     _check_words(corpus, config)
     counting = CountStage(corpus, config, held_out)
-    counted = run_stage(counting, root, root / counting.name, executor, progress)
-    summing = SumStage(counting, counted, config.max_words, root)
-    summed = run_stage(summing, root, root / summing.name, executor, progress)
-    readers = (root / summing.name / "receipts" / f"{receipt.task}.json" for receipt in summed)
-    consume_files(root, summing.runs, readers, counting.runs_folder)
-    merging = MergeCountsStage(summing, counted, summed)
-    merged = run_stage(merging, root, root / merging.name, executor, progress)
-    return _counted(root, [*counted, *summed, *merged])
+    run = _Run(config, root, executor, progress)
+    summing, counted, summed = run.count(counting, SUMMING)
+    merged = run(MergeCountsStage(summing, counted, summed))
+    done = _counted(root, [*counted, *summed, *merged])
+    return run.with_sequences(done, counting, merged) if config.boundaries == "super" else done
+
+
+class _Run:
+    """Run stages of counting.
+
+    Args:
+        config: defines units, and how many are kept.
+        root: directory for outputs, receipts and intermediate files.
+        executor: runs the tasks.
+        progress: progress callback.
+    """
+
+    def __init__(self, config: TokenizerConfig, root: Path, executor: Executor, progress: ProgressReporter) -> None:
+        self._config, self._root, self._executor, self._progress = config, root, executor, progress
+
+    def __call__(self, stage: Stage) -> list[Receipt]:
+        """Run a stage, and return its receipts."""
+        from jprep.engine.runner import run_stage
+
+        return run_stage(stage, self._root, self._root / stage.name, self._executor, self._progress)
+
+    def count(
+        self, counting: CountStage | CountSequencesStage, name: str
+    ) -> tuple[SumStage, list[Receipt], list[Receipt]]:
+        """Count into runs and sum these; return the second stage, and the receipts of both."""
+        from jprep.engine.consumed import consume_files
+        from jprep.tokenizer.counting.merging import SumStage
+
+        counted = self(counting)
+        summing = SumStage(counting, counted, self._config.max_words, self._root, name=name)
+        summed = self(summing)
+        readers = (self._root / name / "receipts" / f"{receipt.task}.json" for receipt in summed)
+        consume_files(self._root, summing.runs, readers, counting.runs_folder)
+        return summing, counted, summed
+
+    def with_sequences(self, done: UnitCounts, counting: CountStage, merged: list[Receipt]) -> UnitCounts:
+        """Count the sequences of frequent words, too."""
+        from jprep.engine.runner import list_outputs, sum_counts
+        from jprep.io.verified_files import verify_file
+        from jprep.tokenizer.counting.results import WORDS
+        from jprep.tokenizer.counting.sequence_stages import SUMMING, CountSequencesStage, SelectSequencesStage
+
+        words = next(output for output in list_outputs(merged) if output.path == WORDS)
+        summing, _, summed = self.count(CountSequencesStage(counting, words, self._config), SUMMING)
+        selected = self(SelectSequencesStage(summing, summed))
+        (file,) = list_outputs(selected)
+        found = sum_counts([receipt.counts for receipt in selected])
+        counts = done.counts | dict.fromkeys(_SEQUENCE_NAMES, 0) | found
+        path = verify_file(self._root / file.path, file.sha256)
+        return msgspec.structs.replace(done, sequences=path, counts=dict(sorted(counts.items())))
+
+
+def stage_names(config: TokenizerConfig) -> list[str]:
+    """Return the names of the stages that count a corpus."""
+    from jprep.tokenizer.counting import merging, sequence_stages
+
+    return [*merging.STAGES, *(sequence_stages.STAGES if config.boundaries == "super" else ())]
 
 
 def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
@@ -98,6 +158,9 @@ def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
     if config.boundaries == "spaces" and not config.whole_words:
         what = 'a list does not tell which words follow a space, which boundaries = "spaces" needs'
         raise ConfigError(what, where=str(path), fix='train on a corpus, or use model = "words"')
+    if config.boundaries == "super":
+        what = 'a list does not tell which words follow each other, which boundaries = "super" needs'
+        raise ConfigError(what, where=str(path), fix="train on a corpus")
     from jprep.tokenizer.counting.word_list import count_list
 
     return _counted(root, count_list(path, config, root))

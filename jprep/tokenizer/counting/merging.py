@@ -7,7 +7,7 @@ of each range, and ties are broken as if all runs were merged at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ from jprep.tokenizer.counting.stages import KEYS, RUNS, SAMPLES, CountStage
 
 UNITS, CHARACTERS = "units", "characters"
 
+SUMMING = "summing"
+"""The name of the stage that sums the units of a corpus."""
+
 RANGE_ROWS = 1 << 20
 """About how many rows of runs are in a range."""
 
@@ -49,14 +52,22 @@ class SumStage(Stage):
         max_words: number of units to keep.
         root: the directory that output paths are relative to.
         size: batches of runs in a range.
+        name: the stage's name.
     """
 
-    name = "summing"
+    name = SUMMING
 
     def __init__(
-        self, counting: CountStage, counted: list[Receipt], max_words: int, root: Path, size: int = _RANGE
+        self,
+        counting: Stage,
+        counted: list[Receipt],
+        max_words: int,
+        root: Path,
+        size: int = _RANGE,
+        *,
+        name: str = SUMMING,
     ) -> None:
-        self.made_from, self.max_words = fingerprint(counting.fields()), max_words
+        self.name, self.made_from, self.max_words = name, fingerprint(counting.fields()), max_words
         self.runs = [output for output in list_outputs(counted) if output.folder == RUNS]
         self._keys = [output for output in list_outputs(counted) if output.folder == KEYS]
         self._root, self._size = root, size
@@ -131,10 +142,7 @@ class MergeCountsStage(Stage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Select from the units of all ranges, in order."""
-        top, characters = TopUnits(self._max_words), Counter[int]()
-        for file in self._of(UNITS):
-            for units, counts in read_run(verify_file(root / file.path, file.sha256)):
-                top.add(units, counts)
+        top, characters = select_top(self._of(UNITS), self._max_words, root), Counter[int]()
         for file in self._of(CHARACTERS):
             characters.update(read_characters(verify_file(root / file.path, file.sha256)))
         distinct, total = (self._counts.get(name, 0) for name in ("units.distinct", "units.total"))
@@ -145,5 +153,14 @@ class MergeCountsStage(Stage):
         return [file for file in self._files if file.folder == folder]
 
 
-STAGES = (CountStage.name, SumStage.name, MergeCountsStage.name)
-"""The names of the stages that count a corpus."""
+def select_top(files: Iterable[Output], most: int, root: Path) -> TopUnits:
+    """Return the most frequent units of all ranges, which come in order."""
+    top = TopUnits(most)
+    for file in files:
+        for units, counts in read_run(verify_file(root / file.path, file.sha256)):
+            top.add(units, counts)
+    return top
+
+
+STAGES = (CountStage.name, SUMMING, MergeCountsStage.name)
+"""The names of the stages that count the units of a corpus."""

@@ -147,28 +147,35 @@ def write_results(root: Path, units: UnitTotals, samples: Iterable[bytes]) -> Re
     kept = units.top.rows()
     refuse_overflow(units.characters.total(), "all characters of all units")  # manifests store 64-bit integers
     outputs = [
-        _write(root, WORDS, _word_lines(*kept), len(kept[1])),
+        write_units(root, WORDS, kept),
         write_characters(root, CHARACTERS, units.characters),
-        _write(root, SAMPLE, samples, 0),
+        _write(root, SAMPLE, samples),
     ]
     cut = {"units.cut.distinct": units.distinct - len(kept[1]), "units.cut.total": units.total - exact_sum(kept[1])}
     return Result(outputs, cut)
 
 
+def write_units(root: Path, path: str, units: UnitRows) -> Output:
+    """Write lines of a unit, a tab and its count."""
+    return _write(root, path, _unit_lines(*units), len(units[1]))
+
+
 def write_characters(root: Path, path: str, totals: Counter[int]) -> Output:
     """Write a file of characters; see `read_characters`."""
-    return _write(root, path, _character_lines(totals), 0)
+    return _write(root, path, _character_lines(totals))
 
 
-def _write(root: Path, path: str, parts: Iterable[bytes], rows: int) -> Output:
+def _write(root: Path, path: str, parts: Iterable[bytes], rows: int = 0) -> Output:
+    """Write a file of so many rows, or of as many as there are lines."""
+    counted = rows
     with atomic_path(root / path) as temporary, temporary.open("wb") as file:
         for part in parts:
             file.write(part)
-            rows += 0 if path == WORDS else part.count(b"\n")
+            rows += 0 if counted else part.count(b"\n")
     return Output(path, rows, file_sha256(root / path))
 
 
-def _word_lines(units: Any, counts: Any) -> Iterator[bytes]:
+def _unit_lines(units: Any, counts: Any) -> Iterator[bytes]:
     for start in range(0, len(units), _SLICE):
         numbers = pc.cast(pc.cast(pa.array(counts[start : start + _SLICE]), pa.large_string()), BYTES)
         ended = pc.binary_join_element_wise(numbers, pa.scalar(b"", BYTES), pa.scalar(b"\n", BYTES))

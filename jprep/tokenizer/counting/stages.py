@@ -119,7 +119,7 @@ class CountStage(Stage):
     def _count(self, shard: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
         from_text = self._config.boundaries in ("none", "bert")
         columns = ["text"] * from_text + ["words"] * self._has_words
-        for batch in self._batches(shard, columns):
+        for batch in self.batches(shard, columns):
             rows = batch["words" if self._has_words else "text"]
             if self._config.boundaries == "spaces":
                 rows = separate_words_arrow(rows)
@@ -131,7 +131,7 @@ class CountStage(Stage):
             else:
                 tally.add_values(pieces(rows, newline_is_space=self._config.newline == "space"))
 
-    def _batches(self, shard: CorpusShard, columns: list[str]) -> Iterator[Any]:
+    def batches(self, shard: CorpusShard, columns: list[str]) -> Iterator[Any]:
         """Yield the documents of a shard, without those of sources that are held out."""
         if not self._held_out:
             yield from read_batches(self._folder, shard, columns)

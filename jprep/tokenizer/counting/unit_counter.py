@@ -23,7 +23,7 @@ class UnitCounter:
     """Count pieces, and return units in order.
 
     Args:
-        config: defines units.
+        config: defines units; None if the pieces are units.
         spill: stores what does not fit into memory.
         where: location for error messages.
 
@@ -34,7 +34,7 @@ class UnitCounter:
         InputError: from any method, once there are 2**63 occurrences.
     """
 
-    def __init__(self, config: TokenizerConfig, spill: SpilledRuns, where: str) -> None:
+    def __init__(self, config: TokenizerConfig | None, spill: SpilledRuns, where: str) -> None:
         self._config, self._spill, self._where = config, spill, where
         self._parts: list[UnitRows] = []
         self._rows = self._bytes = self._total = 0
@@ -80,11 +80,13 @@ class UnitCounter:
         """Return the pieces in memory as units."""
         if len(self._parts) != 1:
             self._add_up()
-        units, counts = to_units(*self._parts[0], self._config, self._where)
+        units, counts = self._parts[0]
         self._clear()
+        if self._config:
+            units, counts = combine_equal([to_units(units, counts, self._config, self._where)])
         self.units += exact_sum(counts)
         refuse_overflow(self.units, self._where)
-        return combine_equal([(units, counts)])
+        return units, counts
 
     def blocks(self) -> Iterator[UnitRows]:
         """Yield all distinct units in order; nothing can be added afterwards."""

@@ -131,7 +131,7 @@ def to_units(values: Any, counts: Any, config: TokenizerConfig, where: str = "")
     Raises:
         InputError: a count reaches 2**63.
     """
-    offsets, data = _without_separators(*views(values))
+    offsets, data = without_separators(*views(values))
     several = _may_be_several(offsets, data, config)
     good = ~several & (np.diff(offsets) > 0)
     values = array(offsets, data)
@@ -141,7 +141,8 @@ def to_units(values: Any, counts: Any, config: TokenizerConfig, where: str = "")
     return pa.concat_arrays(kept), np.concatenate([counts[good], np.array(list(divided.values()), np.int64)])
 
 
-def _without_separators(offsets: Any, data: Any) -> tuple[Any, Any]:
+def without_separators(offsets: Any, data: Any) -> tuple[Any, Any]:
+    """Return the offsets and bytes of values without the bytes that no unit contains."""
     goes = SEPARATES[data]
     return offsets - np.searchsorted(np.flatnonzero(goes), offsets), data[~goes]
 

@@ -50,6 +50,25 @@ def word_boundaries(marked: Sequence[str]) -> Positions:
     return found
 
 
+def count_cutting(texts: Sequence[str], words: Positions, tokens: Positions) -> int:
+    """Return the number of tokens that contain a word boundary, and begin or end inside a word.
+
+    Args:
+        texts: texts without marks.
+        words: positions of word boundaries.
+        tokens: positions of token boundaries.
+    """
+    spaces, ends = code_points("".join(texts)) == ord(" "), np.zeros(len(words), bool)
+    ends[text_offsets(texts)] = True
+    whole = words | ends
+    whole[:-1] |= spaces
+    whole[1:] |= spaces
+    places, passed = np.flatnonzero(tokens | ends), np.cumsum(words)
+    starts, stops = places[:-1], places[1:]
+    crossing = passed[stops - 1] > passed[starts]
+    return int(np.count_nonzero(crossing & ~(whole[starts] & whole[stops])))
+
+
 def token_boundaries(encoded: EncodingWithOffsets, bases: Integers) -> Positions:
     """Return the positions where a token begins or ends, or where text begins or ends that no token covers.
 

@@ -12,7 +12,13 @@ import numpy as np
 
 from jprep.corpus.document import WORD
 from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, TokenizerAdapter, text_offsets
-from jprep.tokenizer.evaluation.boundaries import Positions, boundary_candidates, token_boundaries, word_boundaries
+from jprep.tokenizer.evaluation.boundaries import (
+    Positions,
+    boundary_candidates,
+    count_cutting,
+    token_boundaries,
+    word_boundaries,
+)
 from jprep.tokenizer.evaluation.scores import RoundTripDifference, Scores, WordAlignment
 
 RENYI_ORDER = 2.5
@@ -47,6 +53,7 @@ class MetricsAccumulator:
         self._lost: Counter[str] = Counter()
         self._gained: Counter[str] = Counter()
         self._boundaries = np.zeros(3, np.int64)  # of words, of tokens, of both
+        self._cutting = 0
         self._words: Counter[str] = Counter()
         self._total_words = 0
         self._marks_seen = False
@@ -93,6 +100,7 @@ class MetricsAccumulator:
     def _align(self, texts: Sequence[str], marked: Sequence[str], tokens: Positions) -> None:
         inside = boundary_candidates(texts)
         words = word_boundaries(marked) & inside
+        self._cutting += count_cutting(texts, words, tokens)
         tokens = tokens & inside
         self._boundaries += [words.sum(), tokens.sum(), (words & tokens).sum()]
 
@@ -138,7 +146,9 @@ class MetricsAccumulator:
 
     def _word_alignment(self) -> WordAlignment:
         words, tokens, both = map(int, self._boundaries)
-        return WordAlignment(words=self._total_words, boundaries=words, token_boundaries=tokens, kept=both)
+        return WordAlignment(
+            words=self._total_words, boundaries=words, token_boundaries=tokens, kept=both, cutting=self._cutting
+        )
 
     def _longest(self) -> dict[str, str]:
         least = max(2, math.ceil(self._total_words / _FREQUENT))

@@ -31,12 +31,14 @@ class WordAlignment(msgspec.Struct, frozen=True, kw_only=True):
         boundaries: word boundaries, see `jprep.tokenizer.evaluation.boundaries`.
         token_boundaries: token boundaries.
         kept: positions that are both.
+        cutting: tokens that contain a word boundary, and begin or end inside a word.
     """
 
     words: int
     boundaries: int
     token_boundaries: int
     kept: int
+    cutting: int
 
     @property
     def recall(self) -> float:
@@ -141,6 +143,11 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
         """Tokens per word that is not white space: the fertility of Rust et al. 2021, for running text."""
         return _ratio(self.tokens, self.words.words) if self.words else 0.0
 
+    @property
+    def word_cut_rate(self) -> float:
+        """Share of tokens that contain a word boundary, and begin or end inside a word."""
+        return _ratio(self.words.cutting, self.tokens) if self.words else 0.0
+
     def figures(self) -> dict[str, float]:
         """Return all deterministic figures by name; empty if there was no text."""
         if not self.paragraphs:
@@ -151,7 +158,7 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
             names = {"precision": "boundary_precision", "recall": "boundary_recall", "f1": "boundary_f1"}
             counts["words"] = self.words.words
             shares |= {shown: getattr(self.words, name) for name, shown in names.items()}
-            shares["pieces_per_word"] = self.pieces_per_word
+            shares |= {"pieces_per_word": self.pieces_per_word, "word_cut_rate": self.word_cut_rate}
         return counts | {name: round(share, _DIGITS) for name, share in shares.items()}
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+CUTTING = 0.5
+"""Under `super`, pieces that cut words in more than this share of their uses are dropped."""
+
 MIN_USES = 5
 """Pieces with fewer uses in the sample are not judged."""
 
@@ -99,6 +102,8 @@ class BoundarySample:
     Args:
         path: file of paragraphs with U+001F between words.
         config: its space policy decides which boundaries count: under `prefix` a space belongs to the next word.
+            Its boundaries decide which pieces cross words in too many of their uses: under `train` those that contain a
+            boundary; under `super` those that also begin or end inside a word.
         encoder: encodes the sample.
     """
 
@@ -115,6 +120,9 @@ class BoundarySample:
         before, after = (text == ord(" "))[:-1], (text == ord(" "))[1:]
         ends[1 : len(text)] &= ~(before if config.spaces == "prefix" else before & after)
         self._ended = np.cumsum(ends, dtype=np.int32)
+        self._super, self._share = config.boundaries == "super", config.crossing
+        if self._super:
+            self._edges, self._share = _edges(text, ends, config), CUTTING
         lines = encoder.spell(marked.replace(WORD, "")).split("\n")
         self._blocks = ["\n".join(lines[at : at + _BLOCK]) + "\n" for at in range(0, len(lines), _BLOCK)]
         self._blocks[-1] = self._blocks[-1][:-1]
@@ -123,11 +131,11 @@ class BoundarySample:
     @classmethod
     def of(cls, path: Path, config: TokenizerConfig, encoder: CandidateEncoder) -> BoundarySample | None:
         """Return the sample, or None if crossing is not limited or there is no text."""
-        needed = config.boundaries == "train" and config.crossing < 1 and path.exists() and path.stat().st_size
-        return cls(path, config, encoder) if needed else None
+        limited = config.boundaries == "super" or (config.boundaries == "train" and config.crossing < 1)
+        return cls(path, config, encoder) if limited and path.exists() and path.stat().st_size else None
 
-    def crossing(self, pieces: Sequence[str], share: float) -> set[str]:
-        """Return the pieces that contain a boundary in more than this share of their uses."""
+    def crossing(self, pieces: Sequence[str]) -> set[str]:
+        """Return the pieces that cross words in too many of their uses."""
         import numpy as np
 
         if not pieces:
@@ -136,10 +144,25 @@ class BoundarySample:
         sizes = np.array(self._encoder.sizes(pieces))
         ends = np.cumsum(sizes[ids])
         starts = ends - sizes[ids]
-        crossed = ids[self._ended[ends - 1] > self._ended[starts]]
+        crossing = self._ended[ends - 1] > self._ended[starts]
+        if self._super:
+            crossing &= ~(self._edges[starts] & self._edges[ends])
+        crossed = ids[crossing]
         uses, crossings = np.bincount(ids, minlength=len(sizes)), np.bincount(crossed, minlength=len(sizes))
-        found = (uses >= MIN_USES) & (crossings > share * uses)
+        found = (uses >= MIN_USES) & (crossings > self._share * uses)
         return {piece for piece, yes in zip(pieces, found[-len(pieces) :].tolist(), strict=True) if yes}
+
+
+def _edges(text: NDArray[np.uint8], ends: NDArray[np.int32], config: TokenizerConfig) -> NDArray[np.bool_]:
+    """Return for each index of `ends` whether a word or a line begins or ends there; before a space a word ends."""
+    apart = [ord("\n"), ord(" ")] if config.spaces == "alone" else [ord("\n")]
+    edges = ends > 0
+    for byte in apart:
+        edges[1 : len(text) + 1] |= text == byte
+    for byte in (ord("\n"), ord(" ")):
+        edges[: len(text)] |= text == byte
+    edges[[0, len(text)]] = True
+    return edges
 
 
 def _thin_out(data: bytes) -> bytes:

@@ -20,6 +20,7 @@ from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandid
 from jprep.tokenizer.learning.selection import Selection, select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, cut_unknown, read_units, write_units
+from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
 
@@ -34,17 +35,22 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     text, counts = read_units(counted.words)
     text = cut_unknown(cut_reserved(text, config, special), alphabet)
     parts = write_units(scratch / "units.tsv", _spell(text), counts, BALLAST)
-    chosen = _select(scratch / "units.tsv", _spell(alphabet), counted.sample, config, needed)
+    symbols = _spell(alphabet)
+    learnt: Learn = partial(
+        train_bpe, scratch / "units.tsv", symbols, longest=config.max_piece_chars, least=config.least_count
+    )
+    if config.boundaries == "super":
+        learnt = PiecesAndSequences(learnt, needed, counted, config, special, symbols, _spell, scratch)
+    chosen = _select(learnt, symbols, counted.sample, config, needed)
     check_all_learnt(config, needed - len(chosen.pieces))
     check_special_tokens(config, chosen.pieces)
-    ranked = [*chosen.pieces, *_spell(alphabet)]
+    ranked = [*chosen.pieces, *symbols]
     pieces = [*BYTES, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
-    return Vocabulary(
-        config, special, with_special(special, pieces), [], alphabet, chosen.counts | {"units.trained": parts}
-    )
+    found = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
+    return Vocabulary(config, special, with_special(special, pieces), [], alphabet, found)
 
 
-def _select(units: Path, symbols: str, sample: Path, config: TokenizerConfig, needed: int) -> Selection:
+def _select(learnt: Learn, symbols: str, sample: Path, config: TokenizerConfig, needed: int) -> Selection:
     base = [
         VocabularyPiece("<unk>", "unknown"),
         *BYTES,
@@ -52,8 +58,7 @@ def _select(units: Path, symbols: str, sample: Path, config: TokenizerConfig, ne
     ]
     candidates = BpeCandidates(base, _spell, _size, byte_fallback=True)
     judged = BoundarySample.of(sample, config, candidates)
-    learnt = partial(train_bpe, units, symbols, longest=config.max_piece_chars, least=config.least_count)
-    return select(learnt, needed, partial(_reached, candidates), judged, config.crossing)
+    return select(learnt, needed, partial(_reached, candidates), judged)
 
 
 def _reached(candidates: BpeCandidates, pieces: Sequence[str], needed: int) -> tuple[list[str], int]:

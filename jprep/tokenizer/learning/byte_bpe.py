@@ -12,9 +12,10 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats import byte_level
 from jprep.tokenizer.learning.assembly import check_all_learnt, check_special_tokens, pieces_to_learn, with_special
 from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandidates
-from jprep.tokenizer.learning.selection import select
+from jprep.tokenizer.learning.selection import learn_fitting, select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, read_units, write_units
+from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import Vocabulary, VocabularyPiece
 
@@ -38,26 +39,26 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     sample = BoundarySample.of(
         counted.sample, config, BpeCandidates(base, byte_level.encode_bytes, len, byte_fallback=False)
     )
-    learnt = partial(_learn_pieces, scratch / "units.tsv", config.max_piece_chars, config.least_count)
+    learnt: Learn = partial(_learn_pieces, scratch / "units.tsv", config.max_piece_chars, config.least_count)
+    if config.boundaries == "super":
+        spell, symbols = byte_level.encode_bytes, byte_level.ALPHABET
+        learnt = PiecesAndSequences(learnt, needed, counted, config, special, symbols, spell, scratch)
     replay = _Replay()
-    chosen = select(learnt, needed, replay.reached, sample, config.crossing)
+    chosen = select(learnt, needed, replay.reached, sample)
     check_all_learnt(config, needed - len(chosen.pieces))
     check_special_tokens(config, map(byte_level.decode_piece, chosen.pieces))
     check_special_tokens(config, chosen.pieces)
     pieces = [VocabularyPiece(piece) for piece in [*byte_level.ALPHABET, *chosen.pieces]]
-    counted_here = chosen.counts | {"units.trained": parts}
-    return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", counted_here)
+    found = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
+    return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", found)
 
 
 def _learn_pieces(units: Path, longest: int, least: int, wanted: int) -> list[str]:
     """Return the first pieces of at most `longest` characters; the trainer can only limit bytes."""
-    asked = wanted + wanted // 8
-    while True:
-        learnt = train_bpe(units, byte_level.ALPHABET, asked, longest * _LONGEST_CHARACTER, least)
-        short = [piece for piece in learnt if byte_level.count_characters(piece) <= longest]
-        if len(short) >= wanted or len(learnt) < asked:
-            return short[:wanted]
-        asked += 4 * (wanted - len(short))
+    learn = partial(train_bpe, units, byte_level.ALPHABET, longest=longest * _LONGEST_CHARACTER, least=least)
+    return learn_fitting(
+        learn, lambda learnt: [piece for piece in learnt if byte_level.count_characters(piece) <= longest], wanted
+    )
 
 
 class _Replay:

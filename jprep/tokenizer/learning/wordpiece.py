@@ -53,7 +53,7 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
         found = train_bpe(scratch / "units.tsv", all_symbols, wanted, config.max_piece_chars, config.least_count)
         return [symbols.to_piece(piece) for piece in found]
 
-    chosen = select(learnt, needed, _reached, sample, config.crossing)
+    chosen = select(learnt, needed, _reached, sample)
     check_all_learnt(config, needed - len(chosen.pieces))
     pieces = [*map(symbols.to_piece, symbols.first + continuing), *chosen.pieces]
     check_special_tokens(config, pieces)

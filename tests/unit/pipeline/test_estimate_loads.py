@@ -252,6 +252,19 @@ def test_a_tokenizer_is_counted_in_limited_tasks() -> None:
     assert loads["scoring"].folders == {"result": 700.0} and loads["scoring"].cpu == pytest.approx(1.0)
 
 
+def test_sequences_of_words_are_counted_as_words_are() -> None:
+    summed = MeasuredTask("0000", 1, 0.0, 2.0, {"units": 5000}, {}, {"units.distinct": 20_000})
+    merged = MeasuredTask("results", 1, 0.0, 1.0, {"merging": 5000}, {}, {})
+    further = [MeasuredStage(n, 0.0, MB, [t], set(), 3) for n, t in (("summing", summed), ("merging", merged))]
+    words = [counting(4, 10_000), *further]
+    names = ("sequence-counting", "sequence-summing", "sequence-merging")
+    sequences = [msgspec.structs.replace(stage, name=name) for name, stage in zip(names, words, strict=True)]
+    step = MeasuredStep([*words, *sequences], phases={"learning": 4.0, "scoring": 1.0}, memory=2 * MB)
+    loads = {load.name: load for load in tokenizer_loads(TokenizerConfig(), step, 100.0, shards=1000)}
+    assert [loads[name].tasks for name in names] == [150, 3, 1]
+    assert loads["sequence-counting"].cpu == loads["counting"].cpu
+
+
 def test_a_dataset_has_a_task_for_each_shard_and_pieces_of_each_split() -> None:
     encoding = MeasuredStage("encoding", 0.1, MB, [MeasuredTask("000000", MB, 0.0, 2.0, {"train": 600}, {})], set(), 3)
     joined = [MeasuredTask(name, 500, 0.0, 0.5, {"": 500}) for name in ("train-0000", "train-index")]

@@ -70,6 +70,8 @@ def test_plugins_that_are_not_installed_here_are_not_checked() -> None:
         ({"tokenizer": {"threads": 4}}, "tokenizer.threads"),
         ({"tokenizer": {"model": "unigram", "crossing": 0.5}}, "tokenizer.crossing"),
         ({"tokenizer": {"boundaries": "none", "crossing": 0.5}}, "tokenizer.crossing"),
+        ({"tokenizer": {"boundaries": "super", "crossing": 0.5}}, "tokenizer.crossing"),
+        ({"tokenizer": {"sequences": 0.2}}, "tokenizer.sequences"),
         ({"corpus": CORPUS | {"dedup": {"line_min_chars": 3}}}, "corpus.dedup.line_min_chars"),
         ({"train": TRAIN | {"masking": {"whole_word": True}}}, "train.masking"),
         ({"train": TRAIN | {"labelled": {"folds": 3}}}, "train.labelled"),

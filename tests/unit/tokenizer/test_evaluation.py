@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,6 +92,10 @@ def naive(marked: list[str], tokens: dict[str, list[tuple[int, int, int]]]) -> d
             begun |= {start} if start >= reached else set()
             begun |= {reached} if start > reached else set()
             reached = max(reached, end)
+        places = sorted(begun | {reached, 0, len(text)})
+        whole = words | {0, len(text)} | {at for at in range(1, len(text)) if " " in text[at - 1 : at + 1]}
+        for start, end in pairwise(places):
+            n["cutting"] += any(start < at < end for at in words) and not {start, end} <= whole
         begun = (begun | {reached}) & inside
         n.update(paragraphs=1, characters=len(text), bytes=len(text.encode()), tokens=len(tokens[text]))
         n.update(kept=len(words & begun), boundaries=len(words), cuts=len(begun), same="x" not in text)
@@ -113,6 +118,7 @@ def naive(marked: list[str], tokens: dict[str, list[tuple[int, int, int]]]) -> d
         either = n["cuts"] + n["boundaries"]
         f1 = 2 * n["kept"] / either if either else 1
         figures |= {"boundary_precision": precision, "boundary_recall": recall, "boundary_f1": f1}
+        figures |= {"word_cut_rate": n["cutting"] / total if total else 0}
         figures |= {"words": n["words"], "pieces_per_word": total / n["words"] if n["words"] else 0}
     return figures if n["paragraphs"] else {}
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 
 from jprep.pipeline.estimate.loads.task_loads import StageLoad, TaskGroup, equal_tasks, folder_sizes, spread_of
 from jprep.pipeline.estimate.measuring.calibration import MeasuredStep
 from jprep.pipeline.estimate.measuring.sampling_executor import MeasuredStage
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.counting.merging import RANGE_ROWS, SumStage
+from jprep.tokenizer.counting.merging import RANGE_ROWS, STAGES, SUMMING
 from jprep.tokenizer.counting.sample import AIM
+from jprep.tokenizer.counting.sequence_stages import SUMMING as SEQUENCE_SUMMING
 from jprep.tokenizer.counting.stages import MIN_TASK_BYTES, RUNS, SAMPLES, TASKS
 
 LEARNING, SCORING = "learning", "scoring"
 """What the main process does after counting and merging."""
 
+_SUMMING = (SUMMING, SEQUENCE_SUMMING)
 _EXPONENT = 0.7  # of Heaps' law, where the sample has one task only
 _EXPONENTS = (0.3, 1.0)
 
 
 def tokenizer_loads(config: TokenizerConfig, step: MeasuredStep, growth: float, shards: int) -> Iterator[StageLoad]:
-    """Yield the loads of counting, merging, learning and scoring.
+    """Yield the loads of counting, merging, learning and scoring; sequences of words are counted after words.
 
     The time to learn is taken to grow with the square root of the number of units that the trainer receives: it lies
     between a time that does not depend on them and one in proportion to them.
@@ -33,24 +35,12 @@ def tokenizer_loads(config: TokenizerConfig, step: MeasuredStep, growth: float, 
         growth: how many times as large the corpus is as that of the sample.
         shards: number of shards of the corpus.
     """
-    counting, *merging = step.stages
-    text = growth * sum(task.weight for task in counting.tasks)
-    count = max(1, min(shards, math.ceil(text / max(MIN_TASK_BYTES, text / TASKS))))
-    distinct = max((sum(task.counts.get("units.distinct", 0) for task in stage.tasks) for stage in merging), default=0)
-    units, sampled = UnitGrowth(counting, distinct, growth, count), _sample_factor(counting, growth)
-    folders = {name: units.merge_factor * size for name, size in folder_sizes(counting, 1.0).items()}
-    copied = folder_sizes(counting, 1.0).get(SAMPLES, 0.0)
-    folders[SAMPLES] = sampled * copied
-    group = equal_tasks(counting, growth, count, text)._replace(written=sum(folders.values()) / count)
-    yield StageLoad(
-        "tokenizer", counting.name, [group], step.rest, counting.startup, counting.memory, spread_of(counting), folders
-    )
-    rows = units.merge_factor * sum(task.rows.get(RUNS, 0) for task in counting.tasks)
-    for stage in merging:
-        tasks = math.ceil(rows / RANGE_ROWS) or 1 if stage.name == SumStage.name else 1
-        merged = equal_tasks(stage, units.merge_factor, tasks, sum(folders.values()))
-        sizes = _merged_sizes(stage, units.distinct_factor, sampled, copied)
-        yield StageLoad("tokenizer", stage.name, [merged], 0.0, stage.startup, stage.memory, 0.0, sizes)
+    words, sequences = step.stages[: len(STAGES)], step.stages[len(STAGES) :]
+    counting, *_ = words
+    units = yield from _counting_loads(words, step.rest, growth, shards)
+    if sequences:
+        yield from _counting_loads(sequences, 0.0, growth, shards)
+    sampled = _sample_factor(counting, growth)
     learnt = math.sqrt(units.learnt_factor(config.max_words))
     memory = step.memory + round((learnt - 1) * max(0, step.memory - counting.memory))
     yield StageLoad("tokenizer", LEARNING, [TaskGroup(1, learnt * step.phases.get(LEARNING, 0.0))], memory=memory)
@@ -58,9 +48,35 @@ def tokenizer_loads(config: TokenizerConfig, step: MeasuredStep, growth: float, 
     yield StageLoad("tokenizer", SCORING, [scoring], memory=step.memory, folders={"result": float(step.result)})
 
 
+def _counting_loads(
+    stages: Sequence[MeasuredStage], rest: float, growth: float, shards: int
+) -> Generator[StageLoad, None, UnitGrowth]:
+    """Yield the loads of the stages that count words or sequences, and return how the number of these grows."""
+    counting, *merging = stages
+    text = growth * sum(task.weight for task in counting.tasks)
+    count = max(1, min(shards, math.ceil(text / max(MIN_TASK_BYTES, text / TASKS))))
+    distinct = max((sum(task.counts.get("units.distinct", 0) for task in stage.tasks) for stage in merging), default=0)
+    units, sampled = UnitGrowth(counting, distinct, growth, count), _sample_factor(counting, growth)
+    folders = {name: units.merge_factor * size for name, size in folder_sizes(counting, 1.0).items()}
+    copied = folder_sizes(counting, 1.0).get(SAMPLES, 0.0)
+    if copied:
+        folders[SAMPLES] = sampled * copied
+    group = equal_tasks(counting, growth, count, text)._replace(written=sum(folders.values()) / count)
+    yield StageLoad(
+        "tokenizer", counting.name, [group], rest, counting.startup, counting.memory, spread_of(counting), folders
+    )
+    rows = units.merge_factor * sum(task.rows.get(RUNS, 0) for task in counting.tasks)
+    for stage in merging:
+        tasks = math.ceil(rows / RANGE_ROWS) or 1 if stage.name in _SUMMING else 1
+        merged = equal_tasks(stage, units.merge_factor, tasks, sum(folders.values()))
+        sizes = _merged_sizes(stage, units.distinct_factor, sampled, copied)
+        yield StageLoad("tokenizer", stage.name, [merged], 0.0, stage.startup, stage.memory, 0.0, sizes)
+    return units
+
+
 def _merged_sizes(stage: MeasuredStage, grown: float, sampled: float, copied: float) -> dict[str, float]:
     """Return the bytes that a stage writes. The last one writes the sample of paragraphs, too, of so many bytes."""
-    if stage.name == SumStage.name:
+    if stage.name in _SUMMING:
         return folder_sizes(stage, grown)
     return {stage.name: grown * max(0.0, stage.written - copied) + sampled * copied}
 

@@ -1,0 +1,119 @@
+"""The stages that count sequences of frequent words, once all words are counted: see `sequences`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jprep.corpus.shard_reader import CorpusShard
+from jprep.engine.fingerprint import fingerprint
+from jprep.engine.runner import list_outputs, sum_counts
+from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.io.atomic import file_sha256, write_atomic
+from jprep.io.verified_files import verify_file
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.counting.merging import UNITS, SumStage, select_top
+from jprep.tokenizer.counting.results import write_units
+from jprep.tokenizer.counting.sequences import VERSION, SequenceFinder, frequent_words, symbol_count
+from jprep.tokenizer.counting.sorted_runs import SpilledRuns, commit_run, exact_sum
+from jprep.tokenizer.counting.stages import KEYS, RUNS, CountStage
+from jprep.tokenizer.counting.unit_counter import UnitCounter
+
+SUMMING = "sequence-summing"
+"""The name of the stage between the two of this module, a `SumStage`."""
+
+
+class CountSequencesStage(Stage):
+    """Count the sequences of a corpus: each task counts consecutive shards into one sorted run.
+
+    Args:
+        counting: the stage that counted the words of the corpus.
+        words: the file of words.
+        config: defines units and the number of frequent words.
+    """
+
+    name = "sequence-counting"
+    runs_folder = f"{name}/{RUNS}"
+
+    def __init__(self, counting: CountStage, words: Output, config: TokenizerConfig) -> None:
+        self._counting, self._words, self._config = counting, words, config
+
+    def fields(self) -> dict[str, Any]:
+        """Return what defines a sequence."""
+        symbols = {"sequences": VERSION, "symbols": symbol_count(self._config)}
+        return self._counting.fields() | symbols | {"words": self._words.sha256}
+
+    def total(self) -> int:
+        """Return the bytes of text."""
+        return self._counting.total()
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the tasks that counted the words."""
+        return self._counting.tasks()
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Count a group of shards."""
+        finder, keys = self._finder(root), list[bytes]()
+        with SpilledRuns(root / self.runs_folder, task.id) as spill:
+            tally = UnitCounter(None, spill, self.name)
+            for shard in task.payload:
+                self._count(shard, finder, tally)
+            run, divides = f"{self.runs_folder}/{task.id}", f"{self.name}/{KEYS}/{task.id}"
+            rows = commit_run(root / run, tally.blocks(), keys)
+        write_atomic(root / divides, b"\n".join(keys))
+        written = {run: rows, divides: len(keys)}
+        return Result([Output(path, rows, file_sha256(root / path)) for path, rows in written.items()], {})
+
+    def _finder(self, root: Path) -> SequenceFinder:
+        words = frequent_words(verify_file(root / self._words.path, self._words.sha256), self._config)
+        return SequenceFinder(words, self._config)
+
+    def _count(self, shard: CorpusShard, finder: SequenceFinder, tally: UnitCounter) -> None:
+        for batch in self._counting.batches(shard, ["words"]):
+            tally.add_values(finder.find(batch["words"]))
+
+
+class SelectSequencesStage(Stage):
+    """Put the ranges together, and drop the rarest sequences.
+
+    Args:
+        summing: the stage before.
+        summed: its receipts.
+    """
+
+    name = "sequence-merging"
+    path = f"{name}/sequences.tsv"
+
+    def __init__(self, summing: SumStage, summed: list[Receipt]) -> None:
+        self._fields, self._max_words = summing.fields(), summing.max_words
+        self._files = list_outputs(summed)
+        self._total = sum_counts([receipt.counts for receipt in summed]).get("units.total", 0)
+
+    def fields(self) -> dict[str, Any]:
+        """Return what was counted, and how many sequences are kept."""
+        return self._fields
+
+    def total(self) -> int:
+        """Return the number of tasks, 1."""
+        return 1
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the only task."""
+        yield Task("results", None, 1, fingerprint({"files": [output.sha256 for output in self._files]}))
+
+    def consumes(self, task: Task) -> Iterator[tuple[Output, list[str]]]:
+        """Yield the files of the ranges."""
+        yield from ((file, [task.id]) for file in self._files)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Select from the sequences of all ranges, in order."""
+        kept = select_top((file for file in self._files if file.folder == UNITS), self._max_words, root).rows()
+        cut = self._total - exact_sum(kept[1])
+        return Result(
+            [write_units(root, self.path, kept)], {"sequences.total": self._total, "sequences.cut.total": cut}
+        )
+
+
+STAGES = (CountSequencesStage.name, SUMMING, SelectSequencesStage.name)
+"""The names of the stages that count sequences."""
