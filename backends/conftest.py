@@ -45,8 +45,11 @@ TORCH_ONLY = {
 }
 """Tests of the suite that are daily ones with torch only."""
 
-KILLED = {"deepspeed": "test_a_killed_run_ends_like_an_uninterrupted_one"}
-"""Backend → a test of the suite that one of its own covers: of two ranks, one is killed."""
+LONG = {
+    "deepspeed": {"test_a_killed_run_ends_like_an_uninterrupted_one"},  # a test of its own kills one of two ranks
+    "keras": {"test_a_run_of_another_backend_resumes", "test_equivalent_options_make_the_same_steps"},
+}
+"""Backend → further tests of the suite that are no daily ones."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests marked `soak` are left out
@@ -69,4 +72,4 @@ def _is_left_out(backend: str, name: str, case: str) -> bool:
     if backend not in CASES:
         return False
     other_case = case in ALL_CASES and case not in CASES[backend]
-    return other_case or name in TORCH_ONLY or name == KILLED.get(backend)
+    return other_case or name in TORCH_ONLY or name in LONG.get(backend, ())
