@@ -20,7 +20,7 @@ from jprep.corpus.readers.wikitext.punctuation import PunctuationRepair
 from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, load_template_table
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 from jprep.corpus.readers.wikitext.transclusion.expander import Transcluder
-from jprep.corpus.readers.wikitext.transclusion.page_file import load_template_pages
+from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages, load_template_pages
 from jprep.corpus.readers.wikitext.transclusion.resolution import Resolver
 
 # Each pattern begins with literal characters, which `re` searches ten times faster than a lookbehind or a repetition.
@@ -58,14 +58,15 @@ class Extractor:
         links = LinkResolver(namespaces or {}, languages, config, self.tally)
         self._templates = TemplateExpander(table, self.tally)
         self._pages = load_template_pages(config.template_pages) if config.template_pages else None
-        self._transcluder = self._pages and Transcluder(
-            Resolver(table, self._pages), self._templates, namespaces or {}, self.tally
-        )
+        self._transcluder = self._make_transcluder(self._pages, namespaces or {}) if self._pages else None
         self._flat_link = SIMPLE_LINKS[config.links]
         self._elements = ElementResolver(config, self.tally)
         self._nesting = NestingResolver(links, self._templates, config.tables, self.tally)
         self._paragraphs = ParagraphBuilder(config, self.tally)
         self._punctuation = PunctuationRepair(_labels(table), self.tally)
+
+    def _make_transcluder(self, pages: TemplatePages, namespaces: Mapping[str, int]) -> Transcluder:
+        return Transcluder(Resolver(self._table, pages, namespaces), self._templates, namespaces, self.tally)
 
     def extract(self, wikitext: str, title: str) -> str:
         """Extract the text of one page.

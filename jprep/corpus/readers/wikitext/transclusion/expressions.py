@@ -162,6 +162,8 @@ _FUNCTIONS: dict[str, Callable[[Decimal], Decimal]] = {
     "floor": lambda value: _whole(value, ROUND_FLOOR),
     "trunc": lambda value: _whole(value, ROUND_DOWN),
     "sqrt": _CONTEXT.sqrt,
+    "ln": _CONTEXT.ln,
+    "exp": _CONTEXT.exp,
 }
 _CONSTANTS = {"pi": Decimal("3.141592653589793238462643383"), "e": Decimal("2.718281828459045235360287471")}
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 
+from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.placeholders import GONE, LOST
 from jprep.corpus.readers.wikitext.transclusion.expressions import ExpressionError, evaluate_expression
 from jprep.corpus.readers.wikitext.transclusion.page_names import PageNames
@@ -17,6 +18,8 @@ ERROR = '<strong class="error"></strong>'
 _EDGE = " \t\n" + GONE
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.I | re.A)
 _MAX_PADDING = 500
+_MAX_PARTS = 25
+"""Limits of MediaWiki."""
 
 
 class FunctionCall:
@@ -140,7 +143,7 @@ def _pad(call: FunctionCall, *, left: bool) -> str:
 
 
 def _titleparts(call: FunctionCall) -> str:
-    parts = call.value(0).split("/")
+    parts = call.value(0).split("/", _MAX_PARTS - 1)
     count, first = _integer(call.value(1)), _integer(call.value(2))
     start = first - 1 if first > 0 else first
     kept = parts[start:] if start else parts
@@ -152,7 +155,8 @@ def _integer(text: str) -> int:
 
 
 def _equal(left: str, right: str) -> bool:
-    """Return whether two texts are equal, or the same number."""
+    """Return whether two texts are equal, or the same number. Character references are equal to their characters."""
+    left, right = decode_entities(left), decode_entities(right)
     if left == right:
         return True
     if len(left) > 40 or len(right) > 40 or not (_NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)):

@@ -7,13 +7,15 @@ import re
 from jprep.corpus.readers.wikitext.placeholders import DROPPED
 
 _CLASSES = (
-    r"(?:vertical-)?navbox|sidebar|infobox|[actiofv]?m?mbox(?:-|\b)|[actiof]mbox|metadata|noprint|noexcerpt|nomobile|hatnote|dablink|"
-    r"rellink|side-?box|sister(?:project|sitebox|linksbox)|asbox|toclimit|navigation-not-searchable|thumb|gallery|"
-    r"reflist|references?|reference-text|error|mw-empty-elt|notice|tocright|tocbox|navbar|navigation-box|stub"
+    "(?:vertical-)?navbox|navbar|sidebar|infobox|[acfiot]?mbox|metadata|noprint|noexcerpt|nomobile|hatnote|dablink|"
+    "rellink|side-?box|sister(?:project|sitebox|linksbox)|asbox|stub|notice|navigation-not-searchable|toc(?:right|box|limit)|"
+    "thumb|gallery|reflist|references?|error|mw-empty-elt"
 )
+"""Classes that the Japanese and the English Wikipedia give to boxes, notes, pictures and what is not printed."""
+
 _ATTRIBUTES = (
-    rf"(?:class\s*=\s*(?:\"[^\"<>]*?|'[^'<>]*?|)(?<![\w-])(?:{_CLASSES})(?![\w])|"
-    r"style\s*=\s*[\"']?[^\"'<>]*?display\s*:\s*none|role\s*=\s*[\"']?(?:navigation|note|presentation)\b)"
+    rf"(?:class\s*=\s*(?:\"[^\"<>]*?|'[^'<>]*?|)(?<![\w-])(?:{_CLASSES})(?![a-z0-9])|"
+    r"style\s*=\s*[\"']?[^\"'<>]*?(?:display\s*:\s*none|visibility\s*:\s*hidden)|role\s*=\s*[\"']?(?:navigation|note)\b)"
 )
 _HIDDEN = re.compile(_ATTRIBUTES, re.I)
 _NAMES = "div|span|table|tr|td|th|ul|ol|li|dl|dd|dt|p|small|sup|sub|b|i|strong|em|center|blockquote|figure|section"

@@ -110,8 +110,6 @@ def write_template_pages(path: Path, pages: Iterable[TemplatePage], properties: 
     with atomic_path(path) as temporary, closing(sqlite3.connect(temporary, isolation_level=None)) as database:
         database.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_SCHEMA} BEGIN;")
         database.executemany(_ADD, pages)
-        database.executemany(
-            "INSERT INTO properties VALUES (?, ?)", sorted({"format": FORMAT, **properties}.items())
-        )
+        database.executemany("INSERT INTO properties VALUES (?, ?)", sorted({"format": FORMAT, **properties}.items()))
         database.execute("COMMIT")
         database.execute("VACUUM")

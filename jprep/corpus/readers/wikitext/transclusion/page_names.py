@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 _ESCAPED = {"'": "&#39;", '"': "&#34;", "&": "&#38;"}
 _LINE_MARKUP = "*#:;="
-_STANDARD = {
+STANDARD_NAMESPACES = {
     "talk": 1, "user": 2, "user talk": 3, "project": 4, "wikipedia": 4, "project talk": 5, "file": 6, "image": 6,
-    "file talk": 7, "mediawiki": 8, "mediawiki talk": 9, "template": 10, "template talk": 11, "help": 12,
+    "file talk": 7, "mediawiki": 8, "mediawiki talk": 9, "template": 10, "テンプレート": 10,
+    "template talk": 11, "help": 12,
     "help talk": 13, "category": 14, "category talk": 15, "portal": 100, "media": -2, "special": -1,
 }  # fmt: skip
+"""Namespace numbers by the names that all wikis know, in lower case."""
 
 
 class PageNames:
@@ -22,7 +24,7 @@ class PageNames:
     """
 
     def __init__(self, title: str, namespaces: Mapping[str, int]) -> None:
-        self._numbers = {**_STANDARD, **namespaces}
+        self._numbers = {**STANDARD_NAMESPACES, **namespaces}
         self._title = title
         self.namespace, self.name = self._split(title)
 
@@ -50,14 +52,11 @@ class PageNames:
 
     def namespace_name(self, number: str) -> str:
         """Return the name of a namespace given by number or name; that of the page as its title spells it."""
-        wanted = (
-            int(number) if number.lstrip("-").isdecimal() and len(number) < 6 else self._numbers.get(number.lower(), 0)
-        )
+        is_number = number.lstrip("-").isdecimal() and len(number) < 6
+        wanted = int(number) if is_number else self._numbers.get(number.lower(), 0)
         if self.namespace and self._numbers[self.namespace.lower()] == wanted:
             return self.namespace
-        return next(
-            (name.capitalize() for name, each in reversed(self._numbers.items()) if each == wanted and name), ""
-        )
+        return next((name.capitalize() for name, each in reversed(self._numbers.items()) if each == wanted), "")
 
     def _split(self, title: str) -> tuple[str, str]:
         prefix, colon, name = title.replace("_", " ").partition(":")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST, remove_placeholders
 from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, canonical_name
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages
+from jprep.corpus.readers.wikitext.transclusion.page_names import STANDARD_NAMESPACES
 from jprep.corpus.readers.wikitext.transclusion.syntax import Call, Element, Nodes, parse
 
 _MODIFIER = re.compile(r"(?:(?:safesubst|subst|msgnw|msg|raw)\s*:\s*)+", re.I)
-_NAMESPACE = re.compile(r"(?:template|テンプレート)\s*:\s*", re.I)
+_TEMPLATE = 10
 _MAX_REDIRECTS = 5
 _MAX_NAMES = 20_000  # limits memory: names repeat, but a dump contains very many
 _MAX_CACHED = 8 << 20  # characters of parsed pages
@@ -42,9 +44,11 @@ class Resolver:
     Args:
         table: what templates show.
         pages: the pages of the dump.
+        namespaces: namespace numbers of the wiki by lower-case name.
     """
 
-    def __init__(self, table: TemplateTable, pages: TemplatePages) -> None:
+    def __init__(self, table: TemplateTable, pages: TemplatePages, namespaces: Mapping[str, int]) -> None:
+        self._numbers = {**STANDARD_NAMESPACES, **namespaces, "": 0}
         self._table, self._pages, self._bodies = table, pages, BodyCache(pages)
         self._found: dict[str, Template] = {}
 
@@ -65,9 +69,9 @@ class Resolver:
         return found
 
     def _find(self, called: str) -> Template:
-        name = _key(called)
-        if self._in_table(name):
-            return Template(called, known=True)
+        name = self._key(called)
+        if not name or self._in_table(name):
+            return Template(called, known=bool(name))
         for _ in range(_MAX_REDIRECTS):
             if (target := self._pages.target(name)) is None:
                 break
@@ -77,6 +81,17 @@ class Resolver:
             if self._in_table(name):
                 return Template(name, known=True)
         return Template(called)
+
+    def _key(self, name: str) -> str:
+        """Return the canonical name of a template, without its section; "" for a page of another namespace."""
+        name = name.replace(DROPPED, "").replace(LOST, "")
+        if name[:1] == "#":
+            return name
+        prefix, colon, rest = name.partition(":")
+        number = self._numbers.get(prefix.strip().lower()) if colon else None
+        if number is not None and number != _TEMPLATE and not self._in_table(canonical_name(name)):
+            return ""
+        return canonical_name((rest if number == _TEMPLATE else name).partition("#")[0])
 
     def _in_table(self, name: str) -> bool:
         return self._table.find(name) is not None
@@ -123,11 +138,3 @@ def static_name(call: Call) -> str | None:
             return None
         parts.append(node)
     return without_prefix("".join(parts).strip())
-
-
-def _key(name: str) -> str:
-    """Return the canonical name of a template: without namespace, section and placeholders."""
-    name = name.replace(DROPPED, "").replace(LOST, "")
-    if prefix := _NAMESPACE.match(name):
-        name = name[prefix.end() :]
-    return canonical_name(name.partition("#")[0]) if name[:1] != "#" else name

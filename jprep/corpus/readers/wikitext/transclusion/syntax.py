@@ -79,8 +79,9 @@ class _Frame:
 
 
 def parse(text: str, begins_line: bool = True) -> Nodes:
-    """Parse a text, which begins a line or not. What is not closed, and `}}` that closes nothing, is text. Time is linear in the text.
+    """Parse a text, which begins a line or not. Time is linear in the text.
 
+    What is not closed, and `}}` that closes nothing, is text.
     `}}` closes the nearest open braces, and `]]` a link if nothing else was opened since. `|` and `=` in a link belong
     to it.
     """
