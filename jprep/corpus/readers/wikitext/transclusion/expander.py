@@ -76,8 +76,10 @@ class Transcluder:
 
     def _shown(self, node: Node, *, nested: bool) -> str:
         """Return the source of a node of the page, with our calls expanded."""
-        if isinstance(node, str | Element):
-            return source_of(node)[0] if isinstance(node, Element) else node
+        if isinstance(node, str):
+            return node
+        if isinstance(node, Element):
+            return node.source
         if isinstance(node, Call) and self._resolver.is_on_page(static_name(node)):
             text = self._call_of_page(node)
             return escape_separators(text) if nested else text

@@ -9,8 +9,8 @@ from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Conte
 _MAX_LENGTH = 1000
 _MAX_NESTING = 20
 _MAX_EXPONENT = 1000
-_CONTEXT = Context(prec=28, Emax=999, Emin=-999)
-_SHOWN = Context(prec=14, Emax=999, Emin=-999, rounding=ROUND_HALF_UP)
+_CONTEXT = Context(prec=28, Emax=308, Emin=-308)
+_SHOWN = Context(prec=14, Emax=308, Emin=-308, rounding=ROUND_HALF_UP)
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d*)?|\.\d+)|([a-z]+)|(<=|>=|<>|!=|[-+*/^=<>()]))", re.I | re.A)
 
 Operation = Callable[[Decimal, Decimal], Decimal]
@@ -170,6 +170,8 @@ _CONSTANTS = {"pi": Decimal("3.141592653589793238462643383"), "e": Decimal("2.71
 
 def _shown(value: Decimal) -> str:
     """Return a number as PHP prints it, with 14 digits: without zeros at the end, with an exponent if it is large."""
+    if not value.is_finite():
+        raise ExpressionError
     rounded = _SHOWN.plus(value)
     if not rounded:
         return "0"

@@ -11,7 +11,7 @@ MAX_DEPTH = 100
 MAX_SIZE = 2 << 20
 """Characters that all templates of a page expand to, nested ones counted in each template around them."""
 
-MAX_STEPS = 500_000
+MAX_STEPS = 200_000
 """Calls and parameters evaluated for a page; 16 characters of an intermediate result count as one."""
 
 
