@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.readers.wikitext.transclusion import limits
-from jprep.corpus.readers.wikitext.transclusion.expressions import ExpressionError, evaluate_expression
 from jprep.corpus.readers.wikitext.transclusion.hidden import remove_hidden
 from jprep.corpus.readers.wikitext.transclusion.inclusion import transcluded_part
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePage, write_template_pages
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.expressions import ExpressionError, evaluate_expression
 from jprep.corpus.readers.wikitext.transclusion.syntax import Node, Nodes, outermost_braces, parse, source_of
 from jprep.errors import ConfigError
 

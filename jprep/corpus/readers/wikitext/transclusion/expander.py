@@ -11,10 +11,10 @@ from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, GONE, LO
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 from jprep.corpus.readers.wikitext.transclusion.escaping import escape_separators
 from jprep.corpus.readers.wikitext.transclusion.frame import Frame
-from jprep.corpus.readers.wikitext.transclusion.functions import ERROR, FUNCTIONS, FunctionCall
 from jprep.corpus.readers.wikitext.transclusion.hidden import remove_hidden
 from jprep.corpus.readers.wikitext.transclusion.limits import MAX_DEPTH, MAX_TEMPLATES, Budget, OverLimitError
-from jprep.corpus.readers.wikitext.transclusion.page_names import PageNames
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.functions import ERROR, FUNCTIONS, FunctionCall
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import PageNames
 from jprep.corpus.readers.wikitext.transclusion.resolution import Resolver, Template, static_name, without_prefix
 from jprep.corpus.readers.wikitext.transclusion.syntax import (
     Argument,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST, remove_placeholders
 from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, canonical_name
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages
-from jprep.corpus.readers.wikitext.transclusion.page_names import STANDARD_NAMESPACES
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import STANDARD_NAMESPACES
 from jprep.corpus.readers.wikitext.transclusion.syntax import Call, Element, Nodes, parse
 
 _MODIFIER = re.compile(r"(?:(?:safesubst|subst|msgnw|msg|raw)\s*:\s*)+", re.I)

@@ -8,8 +8,8 @@ from decimal import Decimal, InvalidOperation
 
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.placeholders import GONE, LOST
-from jprep.corpus.readers.wikitext.transclusion.expressions import ExpressionError, evaluate_expression
-from jprep.corpus.readers.wikitext.transclusion.page_names import PageNames
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.expressions import ExpressionError, evaluate_expression
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import PageNames
 from jprep.corpus.readers.wikitext.transclusion.syntax import Argument, Nodes
 
 ERROR = '<strong class="error"></strong>'
