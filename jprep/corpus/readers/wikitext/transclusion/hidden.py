@@ -8,16 +8,17 @@ from jprep.corpus.readers.wikitext.placeholders import DROPPED
 
 _CLASSES = (
     "(?:vertical-)?navbox|navbar|sidebar|infobox|[acfiot]?mbox|metadata|noprint|noexcerpt|nomobile|hatnote|dablink|"
-    "rellink|side-?box|sister(?:project|sitebox|linksbox)|asbox|stub|notice|navigation-not-searchable|toc(?:right|box|limit)|"
-    "thumb|gallery|reflist|references?|error|mw-empty-elt"
+    "rellink|side-?box|sister(?:project|sitebox|linksbox)|asbox|stub|notice|navigation-not-searchable|"
+    "toc(?:right|box|limit|colours)?|(?:float|t)(?:right|left)|thumb|gallery|reflist|references?|error|mw-empty-elt"
 )
 """Classes that the Japanese and the English Wikipedia give to boxes, notes, pictures and what is not printed."""
 
-_ATTRIBUTES = (
-    rf"(?:class\s*=\s*(?:\"[^\"<>]*?|'[^'<>]*?|)(?<![\w-])(?:{_CLASSES})(?![a-z0-9])|"
-    r"style\s*=\s*[\"']?[^\"'<>]*?(?:display\s*:\s*none|visibility\s*:\s*hidden)|role\s*=\s*[\"']?(?:navigation|note)\b)"
+_STYLES = r"display\s*:\s*none|visibility\s*:\s*hidden|float\s*:\s*(?:right|left)"
+_HIDDEN = re.compile(
+    rf"class\s*=\s*(?:\"[^\"<>]*?|'[^'<>]*?|)(?<![\w-])(?:{_CLASSES})(?![a-z0-9])|"
+    rf"style\s*=\s*[\"']?[^\"'<>]*?(?:{_STYLES})|role\s*=\s*[\"']?(?:navigation|note)\b",
+    re.I,
 )
-_HIDDEN = re.compile(_ATTRIBUTES, re.I)
 _NAMES = "div|span|table|tr|td|th|ul|ol|li|dl|dd|dt|p|small|sup|sub|b|i|strong|em|center|blockquote|figure|section"
 _OPENER = re.compile(rf"<({_NAMES})\b([^<>]*)>|(?<![^\n])[ \t:]*\{{\|([^\n]*)", re.I)
 _TABLE = re.compile(r"(?<![^\n])[ \t:]*(?:(\{\|)|\|\}(?!\}))")
@@ -26,8 +27,9 @@ _TABLE = re.compile(r"(?<![^\n])[ \t:]*(?:(\{\|)|\|\}(?!\}))")
 def remove_hidden(text: str) -> str:
     """Return the text of a template without elements that are not part of an article's text.
 
-    An element is removed by its class (`navbox`, `ambox`, `noprint`, …), its role or `display: none`, with its content;
-    one that is never closed, with the rest of the text. So are tables of wikitext. Time is linear in the text.
+    An element is removed by its class (`navbox`, `ambox`, `noprint`, …), its role, or a style that hides it or floats
+    it beside the text, with its content; one that is never closed, with the rest of the text. So are tables of
+    wikitext. Time is linear in the text.
     """
     out, done = list[str](), 0
     while match := _OPENER.search(text, done):
