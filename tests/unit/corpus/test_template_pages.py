@@ -11,8 +11,10 @@ import pytest
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.mediawiki.template_pages import collect_templates
+from jprep.corpus.readers.wikipedia import WikipediaReader
 from jprep.corpus.readers.wikitext.transclusion.limits import MAX_SIZE
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages
+from jprep.corpus.step import describe_step
 from jprep.errors import ConfigError, InputError, JprepError
 from tests.conftest import Run
 from tests.unit.corpus.test_wikipedia_reader import dump, page, read, revision
@@ -109,6 +111,12 @@ def test_an_existing_file_is_kept(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this file exists"):
         collect(tmp_path / "t.sqlite", source)
     assert (tmp_path / "t.sqlite").read_text() == "other"
+
+
+def test_without_the_option_fingerprints_are_as_before() -> None:
+    described = describe_step(WikipediaReader())
+    assert "template_pages" not in described["config"]["wikitext"]
+    assert not any("template_pages" in name for name in described["provenance"])
 
 
 def test_the_command_prints_counts(tmp_path: Path, jprep: Run) -> None:
