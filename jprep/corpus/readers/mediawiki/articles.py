@@ -13,6 +13,12 @@ from jprep.corpus.readers.mediawiki.xml_export import Page, SiteInfo
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[([^\]\n]*)", re.IGNORECASE)
 
 
+def redirect_target(page: Page) -> str:
+    """Return the title that a page redirects to, or "". Exports before version 0.4 have it in the wikitext only."""
+    match = _REDIRECT.match(page.text or "")
+    return page.redirect or (match[1] if match else "")
+
+
 class ArticleExtractor:
     """Extracts the articles of one wiki.
 
@@ -60,8 +66,8 @@ class ArticleExtractor:
             return "deleted", ""
         if page.model != "wikitext":
             return f"model_{page.model}", ""
-        if match := _REDIRECT.match(page.text):  # exports before version 0.4 have no <redirect>
-            return "redirect", match[1]
+        if target := redirect_target(page):
+            return "redirect", target
         if self._disambiguation and (marker := self._disambiguation.marker(page.text)):
             return "disambiguation", marker
         return "", ""

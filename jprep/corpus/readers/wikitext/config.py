@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from jprep.corpus.step import StepConfig
 
 
@@ -21,6 +23,8 @@ class ExtractorConfig(StepConfig, frozen=True):
         code: keep blocks of program code. Code inside a sentence is always kept.
         drop_sections: titles of sections to remove with their subsections, e.g. `["脚注", "外部リンク"]`.
         templates: paths of further template tables (TOML), which extend and override the built-in ones.
+        template_pages: path of a file of template pages, made by `jprep corpus templates`. Templates that the tables do
+            not have are expanded from it. By default there is none.
     """
 
     headings: Literal["keep", "drop"] = "keep"
@@ -32,3 +36,4 @@ class ExtractorConfig(StepConfig, frozen=True):
     code: bool = False
     drop_sections: list[str] = []
     templates: list[str] = []
+    template_pages: str | msgspec.UnsetType = msgspec.UNSET

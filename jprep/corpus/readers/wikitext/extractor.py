@@ -19,6 +19,9 @@ from jprep.corpus.readers.wikitext.placeholders import EQUALS, PIPE, escape_titl
 from jprep.corpus.readers.wikitext.punctuation import PunctuationRepair
 from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, load_template_table
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
+from jprep.corpus.readers.wikitext.transclusion.expander import Transcluder
+from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages, load_template_pages
+from jprep.corpus.readers.wikitext.transclusion.resolution import Resolver
 
 # Each pattern begins with literal characters, which `re` searches ten times faster than a lookbehind or a repetition.
 _SWITCH = re.compile(
@@ -45,7 +48,7 @@ class Extractor:
         tally: counts of dropped, expanded and repaired mark-up, by dotted name. Clear it to reset the counts.
 
     Raises:
-        ConfigError: a template table of the config cannot be read or is invalid.
+        ConfigError: a template table or the template pages of the config cannot be read or are invalid.
     """
 
     def __init__(self, config: ExtractorConfig, *, namespaces: Mapping[str, int] | None = None) -> None:
@@ -54,11 +57,16 @@ class Extractor:
         languages = table.lookups["language"].keys() | table.lookups["wiki"].keys()
         links = LinkResolver(namespaces or {}, languages, config, self.tally)
         self._templates = TemplateExpander(table, self.tally)
+        self._pages = load_template_pages(config.template_pages) if config.template_pages else None
+        self._transcluder = self._make_transcluder(self._pages, namespaces or {}) if self._pages else None
         self._flat_link = SIMPLE_LINKS[config.links]
         self._elements = ElementResolver(config, self.tally)
         self._nesting = NestingResolver(links, self._templates, config.tables, self.tally)
         self._paragraphs = ParagraphBuilder(config, self.tally)
         self._punctuation = PunctuationRepair(_labels(table), self.tally)
+
+    def _make_transcluder(self, pages: TemplatePages, namespaces: Mapping[str, int]) -> Transcluder:
+        return Transcluder(Resolver(self._table, pages, namespaces), self._templates, namespaces, self.tally)
 
     def extract(self, wikitext: str, title: str) -> str:
         """Extract the text of one page.
@@ -75,6 +83,8 @@ class Extractor:
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
+        if self._transcluder:
+            text = self._transcluder.expand(text, title)
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
         text = self._paragraphs.remove_line_markup(_resolve_inline(self._nesting.resolve(text)))
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
@@ -88,8 +98,9 @@ class Extractor:
         return frozenset(self._table.disambiguation)
 
     def provenance(self) -> dict[str, str]:
-        """Return the SHA-256 of every template table, by file name."""
-        return {f"templates.{name}": digest for name, digest in self._table.hashes.items()}
+        """Return the SHA-256 of every template table, by file name, and of the template pages."""
+        tables = {f"templates.{name}": digest for name, digest in self._table.hashes.items()}
+        return tables | ({"template_pages": self._pages.sha256} if self._pages else {})
 
 
 def _labels(table: TemplateTable) -> frozenset[str]:

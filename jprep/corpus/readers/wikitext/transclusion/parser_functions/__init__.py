@@ -1,0 +1,1 @@
+"""Parser functions and variables of MediaWiki, within templates."""

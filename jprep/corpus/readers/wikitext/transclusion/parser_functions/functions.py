@@ -1,0 +1,191 @@
+"""MediaWiki's parser functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal, InvalidOperation
+
+from jprep.corpus.readers.wikitext.html.entities import decode_entities
+from jprep.corpus.readers.wikitext.placeholders import GONE, LOST
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.expressions import ExpressionError, evaluate_expression
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import PageNames
+from jprep.corpus.readers.wikitext.transclusion.syntax import Argument, Nodes
+
+ERROR = '<strong class="error"></strong>'
+"""What a function shows that cannot be computed; `#iferror` looks for it."""
+
+_EDGE = " \t\n" + GONE
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.I | re.A)
+_MAX_PADDING = 500
+_MAX_PARTS = 25
+"""Limits of MediaWiki."""
+
+
+class FunctionCall:
+    """A call of a parser function, whose arguments are evaluated on request.
+
+    Args:
+        text: returns the text of nodes.
+        first: the text between the colon and the first `|`.
+        arguments: the other arguments.
+        page: names of the current page.
+    """
+
+    def __init__(
+        self, text: Callable[[Nodes], str], first: str, arguments: Sequence[Argument], page: PageNames
+    ) -> None:
+        self._text, self._first, self._arguments, self.page = text, first.strip(), arguments, page
+
+    def value(self, at: int) -> str:
+        """Return an argument without the space around it, "" if there is none. The one before the first `|` is 0."""
+        if at == 0:
+            return self._first
+        if at > len(self._arguments):
+            return ""
+        key, value = self._arguments[at - 1]
+        return self._text(value if key is None else [*key, "=", *value]).strip()
+
+    def cases(self) -> list[tuple[Callable[[], str] | None, Callable[[], str]]]:
+        """Return functions that evaluate key and value of each argument; None instead of a key without an `=`."""
+        return [
+            (None if key is None else _later(self._text, key), _later(self._text, value))
+            for key, value in self._arguments
+        ]
+
+
+def _later(text: Callable[[Nodes], str], nodes: Nodes) -> Callable[[], str]:
+    return lambda: text(nodes).strip()
+
+
+def _decide(call: FunctionCall, condition: bool) -> str:
+    return call.value(1 if condition else 2)
+
+
+def _if(call: FunctionCall) -> str:
+    condition = call.value(0)
+    if not condition.strip(_EDGE) and LOST in condition:
+        return LOST
+    return _decide(call, bool(condition.strip(_EDGE)))
+
+
+def _ifeq(call: FunctionCall) -> str:
+    left, right = call.value(0), call.value(1)
+    if LOST in left or LOST in right:
+        return LOST
+    return call.value(2 if _equal(left, right) else 3)
+
+
+def _switch(call: FunctionCall) -> str:
+    """Return the value of the first key that is equal. Keys without a value share that of the next one with a value."""
+    value = call.value(0)
+    if LOST in value:
+        return LOST
+    found = default_next = False
+    default: Callable[[], str] | None = None
+    last: str | None = None
+    for key, shown in call.cases():
+        test = (shown if key is None else key)()
+        last = test if key is None else None
+        found = found or _equal(value, test)
+        default_next = default_next or test == "#default"
+        if key is None:
+            continue
+        if found:
+            return shown()
+        if default_next:
+            default, default_next = shown, False
+    if last is not None:
+        return last
+    return default() if default else ""
+
+
+def _expr(call: FunctionCall) -> str:
+    if LOST in call.value(0):
+        return LOST
+    try:
+        return evaluate_expression(call.value(0))
+    except ExpressionError:
+        return ERROR
+
+
+def _ifexpr(call: FunctionCall) -> str:
+    result = _expr(call)
+    return result if result in (LOST, ERROR) else _decide(call, result not in ("", "0"))
+
+
+def _iferror(call: FunctionCall) -> str:
+    value = call.value(0)
+    if 'class="error"' in value:
+        return call.value(1)
+    return call.value(2) or value
+
+
+def _ifexist(call: FunctionCall) -> str:
+    return call.value(2)
+
+
+def _formatnum(call: FunctionCall) -> str:
+    """Return a number with commas; without them for the second argument `R`, as it is for `NOSEP`."""
+    number, option = call.value(0), call.value(1)
+    if option == "R":
+        return number.replace(",", "")
+    if option == "NOSEP" or not (match := re.match(r"-?\d{4,}", number, re.A)):
+        return number
+    return f"{int(match[0]):,}{number[match.end() :]}" if match.end() < 40 else number
+
+
+def _pad(call: FunctionCall, *, left: bool) -> str:
+    text, length, sign = call.value(0), call.value(1), call.value(2) or "0"
+    missing = min(int(length), _MAX_PADDING) - len(text) if re.fullmatch(r"\d{1,6}", length, re.A) else 0
+    padding = (sign * missing)[: max(0, missing)]
+    return padding + text if left else text + padding
+
+
+def _titleparts(call: FunctionCall) -> str:
+    parts = call.value(0).split("/", _MAX_PARTS - 1)
+    count, first = _integer(call.value(1)), _integer(call.value(2))
+    start = first - 1 if first > 0 else first
+    kept = parts[start:] if start else parts
+    return "/".join(kept[:count] if count else kept)
+
+
+def _integer(text: str) -> int:
+    return int(text) if re.fullmatch(r"[+-]?\d{1,6}", text, re.A) else 0
+
+
+def _equal(left: str, right: str) -> bool:
+    """Return whether two texts are equal, or the same number. Character references are equal to their characters."""
+    left, right = decode_entities(left), decode_entities(right)
+    if left == right:
+        return True
+    if len(left) > 40 or len(right) > 40 or not (_NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)):
+        return False
+    try:
+        return Decimal(left) == Decimal(right)
+    except InvalidOperation:
+        return False
+
+
+FUNCTIONS: dict[str, Callable[[FunctionCall], str]] = {
+    "#if": _if,
+    "#ifeq": _ifeq,
+    "#switch": _switch,
+    "#expr": _expr,
+    "#ifexpr": _ifexpr,
+    "#iferror": _iferror,
+    "#ifexist": _ifexist,
+    "#titleparts": _titleparts,
+    "lc": lambda call: call.value(0).lower(),
+    "uc": lambda call: call.value(0).upper(),
+    "lcfirst": lambda call: call.value(0)[:1].lower() + call.value(0)[1:],
+    "ucfirst": lambda call: call.value(0)[:1].upper() + call.value(0)[1:],
+    "formatnum": _formatnum,
+    "padleft": lambda call: _pad(call, left=True),
+    "padright": lambda call: _pad(call, left=False),
+    "urlencode": lambda call: call.value(0),
+    "anchorencode": lambda call: call.value(0),
+    "protectionlevel": lambda _: "",
+    "ns": lambda call: call.page.namespace_name(call.value(0)),
+}
+"""Functions by name in lower case. All others are templates of the table, or unknown."""

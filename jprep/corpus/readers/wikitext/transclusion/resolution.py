@@ -1,0 +1,140 @@
+"""Find a template by its name: in the table, or among the pages of the dump."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST, remove_placeholders
+from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, canonical_name
+from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import STANDARD_NAMESPACES
+from jprep.corpus.readers.wikitext.transclusion.syntax import Call, Element, Nodes, parse
+
+_MODIFIER = re.compile(r"(?:(?:safesubst|subst|msgnw|msg|raw)\s*:\s*)+", re.I)
+_TEMPLATE = 10
+_MAX_REDIRECTS = 5
+_MAX_NAMES = 20_000  # limits memory: names repeat, but a dump contains very many
+_MAX_CACHED = 8 << 20  # characters of parsed pages
+
+
+class Template(NamedTuple):
+    """A template as a call finds it.
+
+    Attributes:
+        name: its canonical name, after redirects; the name of the call if it is not a page.
+        body: what it shows, parsed on request; None if it is not a page.
+        known: whether the table has it.
+    """
+
+    name: str
+    body: BodyCache | None = None
+    known: bool = False
+
+    def nodes(self) -> Nodes:
+        """Return the parsed page."""
+        return self.body.nodes(self.name) if self.body else []
+
+
+class Resolver:
+    """Finds templates. The table is asked first, for every name that redirects lead to.
+
+    Args:
+        table: what templates show.
+        pages: the pages of the dump.
+        namespaces: namespace numbers of the wiki by lower-case name.
+    """
+
+    def __init__(self, table: TemplateTable, pages: TemplatePages, namespaces: Mapping[str, int]) -> None:
+        self._numbers = {**STANDARD_NAMESPACES, **namespaces, "": 0}
+        self._table, self._pages, self._bodies = table, pages, BodyCache(pages)
+        self._found: dict[str, Template] = {}
+
+    def is_on_page(self, name: str | None) -> bool:
+        """Return whether the call of a page has to be expanded here: a page of the dump, or a redirect."""
+        if not name or name[0] == "#":
+            return False
+        found = self.find(name)
+        return found.body is not None or (found.known and found.name != name)
+
+    def find(self, name: str) -> Template:
+        """Return the template with this name."""
+        found = self._found.get(name)
+        if found is None:
+            if len(self._found) >= _MAX_NAMES:
+                self._found.clear()
+            found = self._found[name] = self._find(name)
+        return found
+
+    def _find(self, called: str) -> Template:
+        name = self._key(called)
+        if not name or self._in_table(name):
+            return Template(called, known=bool(name))
+        for _ in range(_MAX_REDIRECTS):
+            if (target := self._pages.target(name)) is None:
+                break
+            if not target:
+                return Template(name, self._bodies)
+            name = target
+            if self._in_table(name):
+                return Template(name, known=True)
+        return Template(called)
+
+    def _key(self, name: str) -> str:
+        """Return the canonical name of a template, without its section; "" for a page of another namespace."""
+        name = name.replace(DROPPED, "").replace(LOST, "")
+        if name[:1] == "#":
+            return name
+        prefix, colon, rest = name.partition(":")
+        number = self._numbers.get(prefix.strip().lower()) if colon else None
+        if number is not None and number != _TEMPLATE and not self._in_table(canonical_name(name)):
+            return ""
+        return canonical_name((rest if number == _TEMPLATE else name).partition("#")[0])
+
+    def _in_table(self, name: str) -> bool:
+        return self._table.find(name) is not None
+
+
+class BodyCache:
+    """The parsed pages of templates, those used last.
+
+    Args:
+        pages: the pages of the dump.
+    """
+
+    def __init__(self, pages: TemplatePages) -> None:
+        self._pages = pages
+        self._parsed: OrderedDict[str, tuple[Nodes, int]] = OrderedDict()
+        self._size = 0
+
+    def nodes(self, name: str) -> Nodes:
+        """Return the parsed page of a template."""
+        if name in self._parsed:
+            self._parsed.move_to_end(name)
+            return self._parsed[name][0]
+        text = remove_placeholders(self._pages.text(name))
+        nodes = parse(text)
+        self._parsed[name] = nodes, len(text)
+        self._size += len(text)
+        while self._size > _MAX_CACHED and len(self._parsed) > 1:
+            self._size -= self._parsed.popitem(last=False)[1][1]
+        return nodes
+
+
+def without_prefix(name: str) -> str:
+    """Return the name of a call without `subst:` and similar words, which only matter when a page is saved."""
+    return name[found.end() :] if (found := _MODIFIER.match(name)) else name
+
+
+def static_name(call: Call) -> str | None:
+    """Return the name that a call begins with, or None if it has to be computed."""
+    parts = list[str]()
+    for node in call.name:
+        if isinstance(node, Element) and node.name == "!--":
+            continue
+        if not isinstance(node, str):
+            return None
+        parts.append(node)
+    return without_prefix("".join(parts).strip())
