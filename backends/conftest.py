@@ -1,7 +1,7 @@
 """Leave part of the backends' tests to `make soak`: each training starts a process that imports a framework.
 
-Torch trains every case of the suite daily. Other backends train those in `CASES`, without the tests in `TORCH_ONLY`. Of
-tests in `REPEATED`, some parameters are daily ones.
+Torch trains every case of the suite daily. Other backends train those in `CASES`, without the tests in `TORCH_ONLY` and
+`LONG`. Of the tests in `REPEATED`, every backend runs some parameters daily.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_left_out(backend: str, name: str, case: str) -> bool:
-    """Whether a test of the suite is a daily one with torch only."""
+    """Return whether a test of the suite is no daily one of a backend."""
     # Not imported before the suite's assertions are registered to be rewritten.
     from jprep.testing.backend_suite.cases import CASES as ALL_CASES
 

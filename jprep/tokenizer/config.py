@@ -148,8 +148,8 @@ def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
         raise ConfigError("tokenizer.vocab_size is too large", where=where, fix=fix)
     if not 0 < config.crossing <= 1:
         raise ConfigError("tokenizer.crossing must be a share", where=where, fix="use a number above 0, up to 1")
-    if config.boundaries == "super" and not 0 <= config.sequence_share < 1:
-        fix = "use a number from 0 up to, but not including, 1"
+    if config.boundaries == "super" and not 0 < config.sequence_share < 1:
+        fix = "use a number above 0 and below 1"
         raise ConfigError("tokenizer.sequences must be a share", where=where, fix=fix)
     if config.model == "byte-bpe" and config.alphabet:
         fix = 'remove `alphabet`, or use model = "bpe"'
@@ -172,7 +172,7 @@ def _contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
             'use boundaries = "bert", which takes spaces as word boundaries, or another model',
         )
     if boundaries == "super" and model not in _SUPER_MODELS:
-        yield f'boundaries = "super" is not for the model {model}', f"use model = {' or '.join(_SUPER_MODELS)}"
+        yield f'boundaries = "super" is not for the model {model}', 'use model = "bpe" or "byte-bpe"'
     if boundaries == "bert" and model != "wordpiece":
         yield f'boundaries = "bert" is not for the model {model}', 'use model = "wordpiece"'
     if config.whole_words and config.digits == "split":

@@ -84,7 +84,7 @@ class GridEngine(Scheduler):
         _, _, host = job.findtext("queue_name", "").partition("@")
         elements, begun = job.findtext("tasks", ""), job.findtext("JAT_start_time", "")
         if _is_stuck(code, begun):
-            reason = f"{host} has not taken it since {begun}; `qmod -rj {number}` starts it again"
+            reason = f"{host} has not taken it since {begun}; `qmod -rj {number}.{elements or 1}` starts it again"
             return JobState(number, elements, "held", host, reason)
         return JobState(number, elements, _word(code), host, self._reason(number, code))
 
@@ -122,7 +122,10 @@ def _log_path(path: str) -> str:
 
 def _is_stuck(code: str, begun: str) -> bool:
     """Return whether a job has been sent to a host, at a time as in `2026-11-27T22:51:21`, that does not have it."""
-    return code.strip("R") == "t" and bool(begun) and datetime.now() - datetime.fromisoformat(begun) > _TRANSFER
+    try:
+        return code.strip("R") == "t" and datetime.now() - datetime.fromisoformat(begun) > _TRANSFER
+    except ValueError:  # no time, or in another form
+        return False
 
 
 def _word(code: str) -> str:

@@ -2,8 +2,9 @@
 
 A sequence is written as one character for each word, so that it is counted, sorted and learnt from as a unit is.
 Words that are not among the most frequent, runs of spaces, and under `digits = "split"` digits are in no sequence; no
-sequence crosses the end of a sentence or a line. A sequence of many words would occur once, so it is cut before its
-rarest word, until no part has more than `MAX_WORDS`: at the places where a piece is least likely to be learnt.
+sequence crosses the end of a sentence, or that of a line unless `newline = "space"`. A sequence of many words would
+occur once, so it is cut before its rarest word, until no part has more than `MAX_WORDS`: at the places where a piece is
+least likely to be learnt.
 """
 
 from __future__ import annotations
@@ -53,21 +54,22 @@ class SequenceFinder:
 
     Args:
         words: frequent words by rank.
-        config: policies for spaces and digits.
+        config: policies for spaces, digits and newlines.
     """
 
     def __init__(self, words: list[str], config: TokenizerConfig) -> None:
         single = re.compile(f" *|[{DIGITS}]" if config.digits == "split" else " *")
         self._words = pa.array([word.encode() for word in words], BYTES)
+        self._newline_is_space = config.newline == "space"
         self._joined = np.array([not single.fullmatch(word) for word in words], bool)
         spelt = "".join(chr(FIRST_SYMBOL + rank) for rank in range(len(words))).encode()
         self._symbols = np.frombuffer(spelt, np.uint8).reshape(-1, 4)
 
     def find(self, rows: Any) -> Any:
         """Return the sequences of two or more words of an Arrow array of marked texts, as byte strings."""
-        newline, nothing = pa.scalar("\n", rows.type), pa.scalar("", rows.type)
-        lines = pc.binary_join_element_wise(rows, newline, nothing)  # no sequence crosses from one text to the next
-        coded = pieces(lines).dictionary_encode()
+        tab, nothing = pa.scalar("\t", rows.type), pa.scalar("", rows.type)
+        texts = pc.binary_join_element_wise(rows, tab, nothing)  # no sequence crosses from one text to the next
+        coded = pieces(texts, newline_is_space=self._newline_is_space).dictionary_encode()
         if not len(coded):
             return pa.array([], BYTES)
         at = coded.indices.to_numpy()

@@ -153,6 +153,11 @@ def test_a_held_job_of_grid_engine_says_how_to_release_it(monkeypatch: pytest.Mo
     assert found.state == "held" and "qhold" in found.reason and "`qrls 7`" in found.reason
 
 
+def test_a_time_in_another_form_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fields = "<state>t</state><JAT_start_time>1795819881</JAT_start_time><queue_name>main@node1</queue_name>"
+    assert list_job(fields, tmp_path, monkeypatch).state == "running"
+
+
 @pytest.mark.parametrize(("minutes", "state"), [(1, "running"), (6, "held")])
 def test_a_job_that_a_host_never_takes(
     minutes: int, state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -162,7 +167,7 @@ def test_a_job_that_a_host_never_takes(
     place = f"<JAT_start_time>{begun}</JAT_start_time><queue_name>main@node1</queue_name>"
     found = list_job(f"<state>Rt</state>{place}", tmp_path, monkeypatch)
     assert (found.state, found.host) == (state, "node1")
-    assert ("`qmod -rj 7`" in found.reason) == (state == "held")
+    assert ("`qmod -rj 7.1`" in found.reason) == (state == "held")
 
 
 @pytest.mark.parametrize(

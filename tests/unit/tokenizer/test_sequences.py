@@ -65,6 +65,7 @@ def test_sequences_do_not_cross_texts_and_follow_the_policies() -> None:
     assert found("東京\x1f1\x1fの\x1fは") == [["東京", "1", "の", "は"]]
     assert found("東京\x1f1\x1fの\x1fは", digits="split") == [["の", "は"]]
     assert found("の\x1f \x1fthe\x1fa", words=["の", "the", "a"], spaces="alone") == []
+    assert found("東京\x1fの\nthe\x1fa", "東京\x1fの", newline="space") == [["東京", "の", " the", "a"], ["東京", "の"]]
 
 
 def test_long_sequences_are_cut_before_their_rarest_word() -> None:
