@@ -98,6 +98,7 @@ def test_a_length_over_the_end_of_the_file_is_damage(tmp_path: Path, length: int
 @pytest.mark.parametrize(
     "garbage",
     [b"garbage", b"\0" * 70_000, random.Random(0).randbytes(300_000), b"x\x1f\x8b\x08\0", b"WARC/1.0\r\n" * 99],
+    ids=["text", "zeros", "random", "a gzip header", "headers"],  # the bytes are too long for a name
 )
 def test_garbage_between_records_costs_nothing_else(tmp_path: Path, pack: Pack, garbage: bytes) -> None:
     first, second = (pack([item]) for item in pages(2))
