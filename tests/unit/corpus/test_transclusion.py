@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,19 @@ from jprep.corpus.readers.wikitext.transclusion.hidden import remove_hidden
 from jprep.corpus.readers.wikitext.transclusion.inclusion import transcluded_part
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePage, write_template_pages
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.expressions import ExpressionError, evaluate_expression
-from jprep.corpus.readers.wikitext.transclusion.syntax import Node, Nodes, outermost_braces, parse, source_of
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.functions import FUNCTIONS, FunctionCall
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import PageNames
+from jprep.corpus.readers.wikitext.transclusion.syntax import (
+    MAX_NESTING,
+    Argument,
+    Call,
+    Node,
+    Nodes,
+    Parameter,
+    outermost_braces,
+    parse,
+    source_of,
+)
 from jprep.errors import ConfigError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transclusion"
@@ -176,6 +189,44 @@ def test_deep_nesting_of_one_page_ends(tmp_path: Path, unit: str) -> None:
     extractor = make(tmp_path, 甲="{{{1}}}", 乙=unit * 10_000 + "}}" * 20_000)
     extractor.extract("{{乙}}" + unit * 10_000 + "}}" * 20_000, "鴨川")
     assert extractor.extract("{{甲|川は長い。}}", "鴨川") == "川は長い。"
+
+
+@pytest.mark.parametrize("count", [90, 200, 3_000])
+def test_long_runs_of_braces_end(tmp_path: Path, count: int) -> None:
+    braces = "{" * count + "甲" + "}" * count
+    extractor = make(tmp_path, 甲="{{{1}}}", 乙=braces)
+    assert extractor.extract(braces + "川は長い。{{乙}}", "鴨川").endswith("川は長い。")
+    assert extractor.extract("{{" + "{{甲|" * 40 + braces * 3, "鴨川") is not None
+
+
+@pytest.mark.parametrize("run", [2, 3, 5, 6, 50, 500])
+def test_nesting_of_the_tree_is_limited(run: int) -> None:
+    def depth(nodes: Nodes) -> int:
+        return max((1 + depth(source_of(node)) for node in nodes if isinstance(node, Call | Parameter)), default=0)
+
+    source = ("{" * run + "a|") * 300 + "}" * run * 300
+    assert 30 <= depth(parse(source)) <= MAX_NESTING
+
+
+def test_nesting_of_page_and_templates_together_is_limited(tmp_path: Path) -> None:
+    extractor = make(tmp_path, 甲="{{#if:1|" * 99 + "深い" + "}}" * 99)
+    extractor.extract("{{未知|" * 99 + "{{甲}}" + "}}" * 99, "鴨川")
+    assert extractor.tally["templates.too_deep"] == 1
+
+
+@pytest.mark.parametrize(("number", "name"), [("--5", ""), ("-1", "Special"), ("²", ""), ("0", ""), ("999999", "")])
+def test_names_of_namespaces(tmp_path: Path, number: str, name: str) -> None:
+    assert make(tmp_path, 甲=f"[{{{{ns:{number}}}}}]。").extract("{{甲}}", "鴨川") == f"[{name}]。"
+
+
+def test_long_paddings_need_little_memory() -> None:
+    arguments = [Argument(None, ["400"]), Argument(None, ["a" * 1_000_000])]
+    call = FunctionCall(lambda nodes: "".join(map(str, nodes)), "7", arguments, PageNames("", {}))
+    tracemalloc.start()
+    padded, peak = FUNCTIONS["padleft"](call), tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert padded == "a" * 399 + "7"
+    assert peak < 10_000_000
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
+from functools import partial
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, GONE, LOST, PIPE
@@ -67,30 +68,29 @@ class Transcluder:
         for start, end in outermost_braces(text):
             if (first := bisect_left(calls, start)) < len(calls) and calls[first] < end:
                 nodes = parse(text[start:end], begins_line=text[start - 1 : start] == "\n")
-                out += text[done:start], *(self._shown(node, nested=False) for node in nodes)
+                out += text[done:start], *(self._shown(node, 0) for node in nodes)
                 done = end
         return "".join((*out, text[done:]))
 
     def _can_be_ours(self, call: re.Match[str]) -> bool:
         return call[2] == "<" or self._resolver.is_on_page(without_prefix(call[1].strip()))
 
-    def _shown(self, node: Node, *, nested: bool) -> str:
-        """Return the source of a node of the page, with our calls expanded."""
+    def _shown(self, node: Node, depth: int) -> str:
+        """Return the source of a node of the page, nested so deep, with our calls expanded."""
         if isinstance(node, str):
             return node
         if isinstance(node, Element):
             return node.source
         if isinstance(node, Call) and self._resolver.is_on_page(static_name(node)):
+            self._depth = depth  # of the page as well: together they must not exceed Python's limit of recursion
             text = self._call_of_page(node)
-            return escape_separators(text) if nested else text
-        return "".join(self._shown(each, nested=True) for each in source_of(node))
+            return escape_separators(text) if depth else text
+        return "".join(self._shown(each, depth + 1) for each in source_of(node))
 
     def _call_of_page(self, call: Call) -> str:
-        depth = self._depth
         try:
             text = self._call(call, Frame(self._text))
         except OverLimitError:
-            self._depth = depth
             self._tally["templates.over_limit"] += 1
             return LOST
         self._tally["templates.from_pages"] += 1
@@ -133,7 +133,7 @@ class Transcluder:
         head, colon, first = name.partition(":")
         if colon and (function := FUNCTIONS.get(head.strip().lower())):
             self._tally["templates.functions"] += head[:1] == "#"
-            return function(FunctionCall(lambda nodes: self._text(nodes, frame), first, call.arguments, self._page))
+            return function(FunctionCall(partial(self._text, frame=frame), first, call.arguments, self._page))
         if name in _SIGNS:
             return _SIGNS[name]
         if (variable := self._page.show(head.strip(), first if colon else None)) is not None:

@@ -46,6 +46,10 @@ class FunctionCall:
         key, value = self._arguments[at - 1]
         return self._text(value if key is None else [*key, "=", *value]).strip()
 
+    def has(self, at: int) -> bool:
+        """Return whether the call has an argument, even an empty one."""
+        return at <= len(self._arguments)
+
     def cases(self) -> list[tuple[Callable[[], str] | None, Callable[[], str]]]:
         """Return functions that evaluate key and value of each argument; None instead of a key without an `=`."""
         return [
@@ -118,7 +122,7 @@ def _iferror(call: FunctionCall) -> str:
     value = call.value(0)
     if 'class="error"' in value:
         return call.value(1)
-    return call.value(2) or value
+    return call.value(2) if call.has(2) else value
 
 
 def _ifexist(call: FunctionCall) -> str:
@@ -138,7 +142,8 @@ def _formatnum(call: FunctionCall) -> str:
 def _pad(call: FunctionCall, *, left: bool) -> str:
     text, length, sign = call.value(0), call.value(1), call.value(2) or "0"
     missing = min(int(length), _MAX_PADDING) - len(text) if re.fullmatch(r"\d{1,6}", length, re.A) else 0
-    padding = (sign * missing)[: max(0, missing)]
+    missing = max(0, missing)
+    padding = (sign[:missing] * missing)[:missing]
     return padding + text if left else text + padding
 
 
