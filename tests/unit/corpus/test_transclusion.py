@@ -178,6 +178,48 @@ def test_conditions_of_long_arguments_are_limited(tmp_path: Path) -> None:
     assert extractor.tally["templates.over_limit"] == 1
 
 
+@pytest.mark.usefixtures("few_steps")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{{#switch:{{{1}}}" + "|a" * 200 + "}}",
+        "{{#ifeq:a|{{{1}}}|}}",
+        "{{#ifeq:a|{{{1|}}}|}}{{lc:}}",
+        "{{#if:{{{1}}}|}}",
+    ],
+)
+def test_cheap_calls_of_long_arguments_are_limited(tmp_path: Path, body: str) -> None:
+    extractor = make(tmp_path, 甲=body * 500)
+    assert extractor.extract("{{甲|" + "長" * 5_000 + "}}川は長い。", "鴨川") == "川は長い。"
+    assert extractor.tally["templates.over_limit"] == 1
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_parsing_is_limited_once_per_template_of_a_page(tmp_path: Path) -> None:
+    extractor = make(tmp_path, **{name: f"{name}。{{{{#if:{'長' * 48_000}|}}}}" for name in "甲乙丙"})
+    for _ in range(2):  # the second page has the templates in the cache
+        assert extractor.extract("{{甲}}" * 5 + "{{乙}}{{丙}}川は長い。", "鴨川") == "甲。" * 5 + "川は長い。"
+    assert extractor.tally["templates.over_limit"] == 4
+
+
+def test_names_longer_than_those_of_pages_are_unknown(tmp_path: Path) -> None:
+    extractor = make(tmp_path, **{"甲" * 85: "短い。", "甲" * 86: "長い。", "a" * 256: "長い。"})
+    source = f"{{{{{'甲' * 85}}}}}{{{{{'甲' * 86}}}}}{{{{{'a' * 256}}}}}{{{{lang:{'a' * 300}}}}}"
+    assert extractor.extract(source, "鴨川") == "短い。"
+
+
+@pytest.mark.parametrize("before", ["\n", "\n \t", "a", "\na "])
+def test_comments_of_one_line_are_removed_in_linear_time(before: str) -> None:
+    class Counted(str):
+        __slots__ = ()
+
+        def rfind(self, *args: object) -> int:
+            raise AssertionError("a line is searched for each of its comments")
+
+    shown = transcluded_part(Counted(f"x{before}" + "<!---->" * 1_000))
+    assert shown == f"x{before}"
+
+
 def test_templates_nested_too_deep_are_lost(tmp_path: Path) -> None:
     extractor = make(tmp_path, **{f"N{n}": f"{{{{N{n + 1}}}}}" for n in range(200)})
     assert extractor.extract("{{N0}}川は長い。", "鴨川") == "川は長い。"

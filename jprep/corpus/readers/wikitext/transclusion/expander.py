@@ -57,6 +57,7 @@ class Transcluder:
     def _begin(self, title: str) -> None:
         self._page = PageNames(title, self._namespaces)
         self._budget, self._depth = Budget(), 0
+        self._bodies: dict[str, Nodes] = {}
 
     def expand(self, text: str, title: str) -> str:
         """Return the wikitext of a page with the templates expanded that are pages of the dump."""
@@ -102,7 +103,7 @@ class Transcluder:
     def _text(self, nodes: Nodes, frame: Frame) -> str:
         """Return the text of nodes with everything in it expanded."""
         if len(nodes) == 1:
-            return self._node(nodes[0], frame)
+            return self._budget.handle(self._node(nodes[0], frame))
         return self._budget.handle("".join([self._node(node, frame) for node in nodes]))
 
     def _node(self, node: Node, frame: Frame) -> str:
@@ -112,7 +113,8 @@ class Transcluder:
             if node.name == "ref":
                 self._tally["refs"] += 1
             return {"!--": "", "ref": DROPPED}.get(node.name, node.source)
-        self._budget.step()
+        if isinstance(node, Parameter):
+            self._budget.step()
         if self._depth >= MAX_DEPTH:
             self._tally["templates.too_deep"] += 1
             return LOST
@@ -129,6 +131,7 @@ class Transcluder:
         return self._text(parameter.parts[1], frame) if len(parameter.parts) > 1 else f"{{{{{{{name}}}}}}}"
 
     def _call(self, call: Call, frame: Frame) -> str:
+        self._budget.step(len(call.arguments))
         name = without_prefix(self._text(call.name, frame).strip())
         head, colon, first = name.partition(":")
         if colon and (function := FUNCTIONS.get(head.strip().lower())):
@@ -154,8 +157,15 @@ class Transcluder:
             self._tally["templates.too_deep"] += 1
             return LOST
         inner = Frame(self._text, frame, template.name, call.arguments)
-        text = self._budget.expand(self._text(template.nodes(), inner))
+        text = self._budget.expand(self._text(self._nodes_of(template), inner))
         return f"\n{text}" if text.startswith(_BLOCKS) and not call.begins_line else text
+
+    def _nodes_of(self, template: Template) -> Nodes:
+        """Return the parsed page of a template, and count it the first time."""
+        nodes = self._bodies.get(template.name)
+        if nodes is None:
+            nodes = self._bodies[template.name] = template.nodes(self._budget.parse)
+        return nodes
 
     def _by_table(self, template: Template, arguments: list[Argument], frame: Frame) -> str:
         """Return what the table or, for parser functions and unknown templates, its expander says."""
