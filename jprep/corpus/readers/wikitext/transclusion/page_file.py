@@ -73,7 +73,7 @@ class TemplatePages:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the file. Only the planner of a build asks for it, not every worker."""
+        """Hash of the file, computed when it is first needed: a task does not need it."""
         return cached_sha256(Path(self._path))
 
     def target(self, name: str) -> str | None:
