@@ -10,19 +10,21 @@ from jprep.cli.common.options import AS_JSON, FILE
 from jprep.cli.common.output import echo, echo_json, table
 from jprep.cli.common.output_path import OUTPUT_PATH
 
-_COUNTS = {"pages": "templates", "redirects": "redirects", "too_large": "left out: larger than 2 MB"}
+_COUNTS = {"pages": "templates", "redirects": "redirects", "too_large": "left out: longer than 2,097,152 characters"}
 
 
 @click.command()
 @click.argument("dumps", nargs=-1, required=True, type=FILE, metavar="DUMP...")
-@click.option("-o", "--output", required=True, type=OUTPUT_PATH, help="File of the templates.")
+@click.option("-o", "--output", required=True, type=OUTPUT_PATH, help="Output file.")
 @click.option("--restart", is_flag=True, help="Replace an existing file.")
 @AS_JSON
 def templates(dumps: tuple[Path, ...], output: Path, restart: bool, as_json: bool) -> None:
     """Collect the template pages of a MediaWiki dump.
 
     Name the file in a recipe, and templates that jprep's tables do not have are expanded from it:
-    reader = { use = "wikipedia", wikitext = { template_pages = "{recipe}/templates.sqlite" } }
+
+    \b
+      reader = { use = "wikipedia", wikitext = { template_pages = "{recipe}/templates.sqlite" } }
 
     \b
     Example:

@@ -10,12 +10,15 @@ from xml.sax.saxutils import escape
 import pytest
 
 from jprep.corpus.document import Tally
+from jprep.corpus.readers.mediawiki import template_pages
 from jprep.corpus.readers.mediawiki.template_pages import collect_templates
 from jprep.corpus.readers.wikipedia import WikipediaReader
+from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
+from jprep.corpus.readers.wikitext.transclusion import page_file
 from jprep.corpus.readers.wikitext.transclusion.limits import MAX_SIZE
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages
 from jprep.corpus.step import describe_step
-from jprep.errors import ConfigError, InputError, JprepError
+from jprep.errors import ConfigError, InputError, JprepError, MachineError, TruncatedError
 from tests.conftest import Run
 from tests.unit.corpus.test_wikipedia_reader import dump, page, read, revision
 
@@ -103,6 +106,55 @@ def test_inputs_without_templates_and_damaged_ones_are_refused(tmp_path: Path) -
     with pytest.raises(JprepError):
         collect(tmp_path / "t.sqlite", tmp_path / "cut.xml.bz2")
     assert not (tmp_path / "t.sqlite").exists()
+
+
+@pytest.mark.parametrize("end", ["<page><title>鴨川</title>", "<page><title>鴨川</title><ns>0</ns><revision><text>川"])
+def test_a_dump_that_ends_in_any_page_is_refused(tmp_path: Path, end: str) -> None:
+    whole = write(tmp_path / "a.xml", template("川", "川")).read_bytes().removesuffix(b"</mediawiki>\n")
+    (tmp_path / "a.xml").write_bytes(whole + end.encode())
+    with pytest.raises(TruncatedError, match="in the middle of a page"):
+        collect(tmp_path / "t.sqlite", tmp_path / "a.xml")
+
+
+def test_a_page_that_is_too_large_has_a_fix_of_this_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_pages, "_MAX_PAGE", 1 << 20)
+    with pytest.raises(InputError, match="larger than 1 MiB") as caught:
+        collect(tmp_path / "t.sqlite", write(tmp_path / "a.xml", template("川", "a" * (3 << 20))))
+    assert "max_page_mb" not in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("target", "stored"),
+    [
+        ("川", ":川"),
+        ("Template:川|x", "川"),
+        (":Template:川#節", "川"),
+        (" template : 川 ", "川"),
+        ("利用者:川", ":利用者:川"),
+    ],
+)
+def test_redirects_lead_to_templates_or_nowhere(tmp_path: Path, target: str, stored: str) -> None:
+    source = write(tmp_path / "a.xml", template("池", f"#転送 [[{target}]]"), template("川", "かわ"))
+    collect(tmp_path / "t.sqlite", source)
+    assert TemplatePages(str(tmp_path / "t.sqlite")).target("池") == stored
+    extractor = Extractor(ExtractorConfig(template_pages=str(tmp_path / "t.sqlite")))
+    assert extractor.extract("{{池}}は長い。", "鴨川") == ("かわは長い。" if stored == "川" else "")
+
+
+def test_a_full_disk_and_a_damaged_file_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write(tmp_path / "a.xml", *(template(f"川{n}", f"川{n}" * 200) for n in range(100)))
+    collect(tmp_path / "t.sqlite", source)
+    data = bytearray((tmp_path / "t.sqlite").read_bytes())
+    data[12_288:] = b"\xff" * (len(data) - 12_288)
+    (tmp_path / "t.sqlite").write_bytes(data)
+    pages = TemplatePages(str(tmp_path / "t.sqlite"))
+    for read_page in (pages.target, pages.text):
+        with pytest.raises(ConfigError, match="cannot read the template pages"):
+            [read_page(f"川{n}") for n in range(100)]
+    monkeypatch.setattr(page_file, "_SCHEMA", f"PRAGMA max_page_count = 4; {page_file._SCHEMA}")
+    with pytest.raises(MachineError, match="cannot write the template pages"):
+        collect(tmp_path / "full.sqlite", source)
+    assert not (tmp_path / "full.sqlite").exists()
 
 
 def test_an_existing_file_is_kept(tmp_path: Path) -> None:

@@ -144,6 +144,11 @@ def test_redirects_of_old_exports_are_detected_by_text(text: str, file: Path) ->
     assert (item.reason, item.excerpt) == ("redirect", "乙")
 
 
+def test_redirects_of_old_exports_without_a_target_are_rejected(file: Path) -> None:
+    item = one(file, dump(page("甲", revision("#REDIRECT [[]] 川は長い。")), version="0.3"))
+    assert (item.reason, item.excerpt) == ("redirect", "")
+
+
 @pytest.mark.parametrize("mark", MEANINGS)
 def test_disambiguation_pages_can_be_kept(mark: str, file: Path) -> None:
     data = dump(page("甲", revision(f"甲は次のもの。\n{mark}")))

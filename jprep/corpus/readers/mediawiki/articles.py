@@ -13,10 +13,12 @@ from jprep.corpus.readers.mediawiki.xml_export import Page, SiteInfo
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[([^\]\n]*)", re.IGNORECASE)
 
 
-def redirect_target(page: Page) -> str:
-    """Return the title that a page redirects to, or "". Exports before version 0.4 have it in the wikitext only."""
+def redirect_target(page: Page) -> str | None:
+    """Return the title that a page redirects to, or None. Exports before version 0.4 have it in the wikitext only."""
+    if page.redirect:
+        return page.redirect
     match = _REDIRECT.match(page.text or "")
-    return page.redirect or (match[1] if match else "")
+    return match[1] if match else page.redirect
 
 
 class ArticleExtractor:
@@ -66,7 +68,7 @@ class ArticleExtractor:
             return "deleted", ""
         if page.model != "wikitext":
             return f"model_{page.model}", ""
-        if target := redirect_target(page):
+        if (target := redirect_target(page)) is not None:
             return "redirect", target
         if self._disambiguation and (marker := self._disambiguation.marker(page.text)):
             return "disambiguation", marker

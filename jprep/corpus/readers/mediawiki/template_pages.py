@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -29,11 +30,13 @@ from jprep.io.inputs.limits import MIB
 from jprep.io.inputs.streams import open_input
 
 _TEMPLATE = 10
+_PAGE_END = b"</page>"
 _NAMESPACE_TAG = b"<ns>%d</ns>" % _TEMPLATE
 _FIRST_WITH_TAG = (0, 5)
 """The first version of the export format that has the number of a page's namespace."""
 
 _MAX_PAGE = 256 * MIB
+_SMALLER = "leave the page out of the dump"
 _STANDARD = ("template", "テンプレート")
 
 
@@ -84,7 +87,7 @@ def _templates(path: str, tally: Tally, report: Callable[[str], None]) -> Iterat
         chunks = iter(lambda: file.read1(MIB), b"")
         head, begun = read_site_info(chunks, path)
         names = {name for name, number in head.prefixes.items() if number == _TEMPLATE}.union(_STANDARD)
-        for piece in split_at_pages(itertools.chain([begun], chunks), MIB, _MAX_PAGE, path):
+        for piece in split_at_pages(itertools.chain([begun], chunks), MIB, _MAX_PAGE, path, _SMALLER):
             wanted = _wanted(piece, head)
             for page in parse_pages(iter([(wanted, True)]), path, _MAX_PAGE) if wanted else ():
                 if found := _template(page, names, tally):
@@ -93,11 +96,14 @@ def _templates(path: str, tally: Tally, report: Callable[[str], None]) -> Iterat
 
 
 def _wanted(piece: bytes, head: SiteInfo) -> bytes:
-    """Return the pages of a piece that can be templates; parsing only these takes a tenth of the time."""
+    """Return the pages of a piece that can be templates; parsing only these takes a tenth of the time.
+
+    A page without an end is kept, so that its parser reports a truncated file.
+    """
     if not _has_namespaces(head.version):
         return piece
     pages = piece.split(PAGE_TAG)[1:]
-    return b"".join(PAGE_TAG + page for page in pages if _NAMESPACE_TAG in page)
+    return b"".join(PAGE_TAG + page for page in pages if _NAMESPACE_TAG in page or _PAGE_END not in page)
 
 
 def _has_namespaces(version: str) -> bool:
@@ -114,12 +120,17 @@ def _template(page: Page, namespaces: set[str], tally: Tally) -> TemplatePage | 
     target = redirect_target(page)
     if target:
         tally["redirects"] += 1
-        prefix, _, name = target.partition(":")
-        name = canonical_name(name) if prefix.strip().lower() in namespaces else target
-        return TemplatePage(canonical_name(title), name.partition("#")[0], "", page.timestamp)
+        return TemplatePage(canonical_name(title), _stored_target(target, namespaces), "", page.timestamp)
     text = page.text or ""
     if len(text) > MAX_SIZE:
         tally["too_large"] += 1
         return None
     tally["pages"] += 1
     return TemplatePage(canonical_name(title), "", transcluded_part(text), page.timestamp)
+
+
+def _stored_target(target: str, namespaces: set[str]) -> str:
+    """Return the name of the template that a title means, or `:` and the title of a page of another namespace."""
+    title = re.split(r"[#|]", target, maxsplit=1)[0].strip().removeprefix(":")
+    prefix, _, name = title.partition(":")
+    return canonical_name(name) if prefix.strip().lower() in namespaces else f":{title}"

@@ -262,7 +262,7 @@ def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]
     yield from [held] * begun
 
 
-def split_at_pages(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
+def split_at_pages(chunks: Iterator[bytes], size: int, max_bytes: int, path: str, fix: str = "") -> Iterator[bytes]:
     """Split an export, read from its beginning, into chunks of about `size` bytes that begin at pages.
 
     A page larger than that (a long history) keeps only its last revision. Time is linear in the input.
@@ -272,6 +272,7 @@ def split_at_pages(chunks: Iterator[bytes], size: int, max_bytes: int, path: str
         size: approximate size of the chunks.
         max_bytes: maximum size of a page.
         path: path of the export, for errors.
+        fix: what to do about a page that is too large; by default, to raise the reader's limit.
 
     Raises:
         InputError: a page is larger than `max_bytes`.
@@ -284,7 +285,7 @@ def split_at_pages(chunks: Iterator[bytes], size: int, max_bytes: int, path: str
         if piece := held.take_whole_pages():
             yield piece
         elif held.drop_older_revisions() > max_bytes:
-            raise _too_large(max_bytes, path)
+            raise _too_large(max_bytes, path, fix)
     yield held.take_all()
 
 
@@ -338,8 +339,8 @@ def _partial_tag(data: bytes) -> int:
     return next((n for n in range(len(PAGE_TAG) - 1, 0, -1) if data.endswith(PAGE_TAG[:n])), 0)
 
 
-def _too_large(max_bytes: int, path: str) -> InputError:
-    fix = "if the page is valid, raise the reader's `max_page_mb`"
+def _too_large(max_bytes: int, path: str, fix: str = "") -> InputError:
+    fix = fix or "if the page is valid, raise the reader's `max_page_mb`"
     return InputError(f"a page is larger than {max_bytes // MIB} MiB", where=path, fix=fix)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
+from functools import partial
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, GONE, LOST, PIPE
@@ -56,6 +57,7 @@ class Transcluder:
     def _begin(self, title: str) -> None:
         self._page = PageNames(title, self._namespaces)
         self._budget, self._depth = Budget(), 0
+        self._bodies: dict[str, Nodes] = {}
 
     def expand(self, text: str, title: str) -> str:
         """Return the wikitext of a page with the templates expanded that are pages of the dump."""
@@ -67,30 +69,29 @@ class Transcluder:
         for start, end in outermost_braces(text):
             if (first := bisect_left(calls, start)) < len(calls) and calls[first] < end:
                 nodes = parse(text[start:end], begins_line=text[start - 1 : start] == "\n")
-                out += text[done:start], *(self._shown(node, nested=False) for node in nodes)
+                out += text[done:start], *(self._shown(node, 0) for node in nodes)
                 done = end
         return "".join((*out, text[done:]))
 
     def _can_be_ours(self, call: re.Match[str]) -> bool:
         return call[2] == "<" or self._resolver.is_on_page(without_prefix(call[1].strip()))
 
-    def _shown(self, node: Node, *, nested: bool) -> str:
-        """Return the source of a node of the page, with our calls expanded."""
+    def _shown(self, node: Node, depth: int) -> str:
+        """Return the source of a node of the page, nested so deep, with our calls expanded."""
         if isinstance(node, str):
             return node
         if isinstance(node, Element):
             return node.source
         if isinstance(node, Call) and self._resolver.is_on_page(static_name(node)):
+            self._depth = depth  # of the page as well: together they must not exceed Python's limit of recursion
             text = self._call_of_page(node)
-            return escape_separators(text) if nested else text
-        return "".join(self._shown(each, nested=True) for each in source_of(node))
+            return escape_separators(text) if depth else text
+        return "".join(self._shown(each, depth + 1) for each in source_of(node))
 
     def _call_of_page(self, call: Call) -> str:
-        depth = self._depth
         try:
             text = self._call(call, Frame(self._text))
         except OverLimitError:
-            self._depth = depth
             self._tally["templates.over_limit"] += 1
             return LOST
         self._tally["templates.from_pages"] += 1
@@ -102,7 +103,7 @@ class Transcluder:
     def _text(self, nodes: Nodes, frame: Frame) -> str:
         """Return the text of nodes with everything in it expanded."""
         if len(nodes) == 1:
-            return self._node(nodes[0], frame)
+            return self._budget.handle(self._node(nodes[0], frame))
         return self._budget.handle("".join([self._node(node, frame) for node in nodes]))
 
     def _node(self, node: Node, frame: Frame) -> str:
@@ -112,7 +113,8 @@ class Transcluder:
             if node.name == "ref":
                 self._tally["refs"] += 1
             return {"!--": "", "ref": DROPPED}.get(node.name, node.source)
-        self._budget.step()
+        if isinstance(node, Parameter):
+            self._budget.step()
         if self._depth >= MAX_DEPTH:
             self._tally["templates.too_deep"] += 1
             return LOST
@@ -129,11 +131,12 @@ class Transcluder:
         return self._text(parameter.parts[1], frame) if len(parameter.parts) > 1 else f"{{{{{{{name}}}}}}}"
 
     def _call(self, call: Call, frame: Frame) -> str:
+        self._budget.step(len(call.arguments))
         name = without_prefix(self._text(call.name, frame).strip())
         head, colon, first = name.partition(":")
         if colon and (function := FUNCTIONS.get(head.strip().lower())):
             self._tally["templates.functions"] += head[:1] == "#"
-            return function(FunctionCall(lambda nodes: self._text(nodes, frame), first, call.arguments, self._page))
+            return function(FunctionCall(partial(self._text, frame=frame), first, call.arguments, self._page))
         if name in _SIGNS:
             return _SIGNS[name]
         if (variable := self._page.show(head.strip(), first if colon else None)) is not None:
@@ -154,8 +157,15 @@ class Transcluder:
             self._tally["templates.too_deep"] += 1
             return LOST
         inner = Frame(self._text, frame, template.name, call.arguments)
-        text = self._budget.expand(self._text(template.nodes(), inner))
+        text = self._budget.expand(self._text(self._nodes_of(template), inner))
         return f"\n{text}" if text.startswith(_BLOCKS) and not call.begins_line else text
+
+    def _nodes_of(self, template: Template) -> Nodes:
+        """Return the parsed page of a template, and count it the first time."""
+        nodes = self._bodies.get(template.name)
+        if nodes is None:
+            nodes = self._bodies[template.name] = template.nodes(self._budget.parse)
+        return nodes
 
     def _by_table(self, template: Template, arguments: list[Argument], frame: Frame) -> str:
         """Return what the table or, for parser functions and unknown templates, its expander says."""

@@ -19,7 +19,7 @@ _HIDDEN = re.compile(
     rf"style\s*=\s*[\"']?[^\"'<>]*?(?:{_STYLES})|role\s*=\s*[\"']?(?:navigation|note)\b",
     re.I,
 )
-_MAX_ATTRIBUTES = 4096  # characters that are searched: a pattern may begin at each of them
+_MAX_ATTRIBUTES = 512  # characters that are searched: a pattern may begin at each of them
 _NAMES = "div|span|table|tr|td|th|ul|ol|li|dl|dd|dt|p|small|sup|sub|b|i|strong|em|center|blockquote|figure|section"
 _OPENER = re.compile(rf"<({_NAMES})\b([^<>]*)>|(?<![^\n])[ \t:]*\{{\|([^\n]*)", re.I)
 _TABLE = re.compile(r"(?<![^\n])[ \t:]*(?:(\{\|)|\|\}(?!\}))")

@@ -37,8 +37,10 @@ def transcluded_part(text: str) -> str:
 
 def _after_comment(text: str, start: int, end: int, out: list[str]) -> int:
     """Remove the blanks around a comment that fills its line; return where the text continues."""
-    line = text.rfind("\n", 0, start) + 1
-    if not line or text[line:start].strip(" \t"):
+    before = start
+    while before and text[before - 1] in " \t":
+        before -= 1
+    if not before or text[before - 1] != "\n":
         return end
     after = end
     while text[after : after + 1] in (" ", "\t"):

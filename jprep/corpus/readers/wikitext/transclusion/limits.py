@@ -12,7 +12,8 @@ MAX_SIZE = 2 << 20
 """Characters that all templates of a page expand to, nested ones counted in each template around them."""
 
 MAX_STEPS = 200_000
-"""Calls and parameters evaluated for a page; 16 characters of an intermediate result count as one."""
+"""Calls and parameters evaluated for a page. As one count 2 arguments of a call, and 16 characters of an intermediate
+result or of a template's page, which counts once on each page that uses it."""
 
 
 class OverLimitError(Exception):
@@ -25,13 +26,13 @@ class Budget:
     def __init__(self) -> None:
         self._size, self._steps = MAX_SIZE, MAX_STEPS
 
-    def step(self) -> None:
-        """Count a call or parameter.
+    def step(self, arguments: int = 0) -> None:
+        """Count a parameter, or a call with this number of arguments.
 
         Raises:
             OverLimitError: there were too many.
         """
-        self._steps -= 1
+        self._steps -= 1 + arguments // 2
         if self._steps < 0 or self._size < 0:
             raise OverLimitError
 
@@ -39,6 +40,15 @@ class Budget:
         """Count the characters of an intermediate result, and return it."""
         self._steps -= len(text) >> 4
         return text
+
+    def parse(self, size: int) -> None:
+        """Count the characters of a template's page.
+
+        Raises:
+            OverLimitError: there were too many.
+        """
+        self._steps -= size >> 4
+        self.step()
 
     def expand(self, text: str) -> str:
         """Count the text of a template, and return it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST, remove_placeholders
@@ -17,7 +17,9 @@ _MODIFIER = re.compile(r"(?:(?:safesubst|subst|msgnw|msg|raw)\s*:\s*)+", re.I)
 _TEMPLATE = 10
 _MAX_REDIRECTS = 5
 _MAX_NAMES = 20_000  # limits memory: names repeat, but a dump contains very many
-_MAX_CACHED = 8 << 20  # characters of parsed pages
+_MAX_NAME = 255  # bytes of a page's name, as in MediaWiki
+_MAX_CACHED = 32 << 20  # characters of parsed pages, with those of their nodes
+_NODE = 200  # characters that need as much memory as the parts of a call, or of an argument
 
 
 class Template(NamedTuple):
@@ -33,9 +35,9 @@ class Template(NamedTuple):
     body: BodyCache | None = None
     known: bool = False
 
-    def nodes(self) -> Nodes:
-        """Return the parsed page."""
-        return self.body.nodes(self.name) if self.body else []
+    def nodes(self, count: Callable[[int], None]) -> Nodes:
+        """Return the parsed page; see `BodyCache.nodes`."""
+        return self.body.nodes(self.name, count) if self.body else []
 
 
 class Resolver:
@@ -61,6 +63,8 @@ class Resolver:
 
     def find(self, name: str) -> Template:
         """Return the template with this name."""
+        if len(name) > _MAX_NAME:  # a page can have megabytes before a `|`
+            return self._find(name)
         found = self._found.get(name)
         if found is None:
             if len(self._found) >= _MAX_NAMES:
@@ -72,6 +76,8 @@ class Resolver:
         name = self._key(called)
         if not name or self._in_table(name):
             return Template(called, known=bool(name))
+        if len(name.encode()) > _MAX_NAME:
+            return Template(called)
         for _ in range(_MAX_REDIRECTS):
             if (target := self._pages.target(name)) is None:
                 break
@@ -97,6 +103,12 @@ class Resolver:
         return self._table.find(name) is not None
 
 
+class _Body(NamedTuple):
+    nodes: Nodes
+    length: int
+    memory: int
+
+
 class BodyCache:
     """The parsed pages of templates, those used last.
 
@@ -106,21 +118,32 @@ class BodyCache:
 
     def __init__(self, pages: TemplatePages) -> None:
         self._pages = pages
-        self._parsed: OrderedDict[str, tuple[Nodes, int]] = OrderedDict()
+        self._parsed: OrderedDict[str, _Body] = OrderedDict()
         self._size = 0
 
-    def nodes(self, name: str) -> Nodes:
-        """Return the parsed page of a template."""
-        if name in self._parsed:
+    def nodes(self, name: str, count: Callable[[int], None]) -> Nodes:
+        """Return the parsed page of a template.
+
+        Args:
+            name: canonical name of the template.
+            count: receives the length of the page, cached or not, before it is parsed; may raise an error.
+        """
+        body = self._parsed.get(name)
+        if body is None:
+            text = remove_placeholders(self._pages.text(name))
+            count(len(text))
+            body = _Body(parse(text), len(text), len(text) + _NODE * (text.count("{{") + text.count("|")))
+            self._keep(name, body)
+        else:
+            count(body.length)
             self._parsed.move_to_end(name)
-            return self._parsed[name][0]
-        text = remove_placeholders(self._pages.text(name))
-        nodes = parse(text)
-        self._parsed[name] = nodes, len(text)
-        self._size += len(text)
+        return body.nodes
+
+    def _keep(self, name: str, body: _Body) -> None:
+        self._parsed[name] = body
+        self._size += body.memory
         while self._size > _MAX_CACHED and len(self._parsed) > 1:
-            self._size -= self._parsed.popitem(last=False)[1][1]
-        return nodes
+            self._size -= self._parsed.popitem(last=False)[1].memory
 
 
 def without_prefix(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jprep.corpus.readers.wikitext.transclusion.elements import LITERALS, ElementEnds
 
 MAX_NESTING = 100
-"""Signs that open mark-up nested deeper are text. The limit bounds how often a text is copied."""
+"""Signs that open mark-up nested deeper are text. The limit bounds how often a text is copied, and recursion."""
 
 _ELEMENT = rf"<(?:(?P<comment>!--)|(?P<element>ref|{'|'.join(LITERALS)})(?=[\s/>])[^<>]{{0,1000}}>)"
 _BRACES = r"(?P<open>\{\{+)|(?P<close>\}\}+)"
@@ -56,13 +56,18 @@ Nodes = list[Node]
 
 
 class _Frame:
-    """Open braces or an open link."""
+    """Open braces, or with none of them an open link."""
 
-    __slots__ = ("begins_line", "equals", "open", "parts")
+    __slots__ = ("begins_line", "braces", "equals", "parts")
 
-    def __init__(self, opener: str, begins_line: bool) -> None:
-        self.open, self.begins_line = opener, begins_line
+    def __init__(self, braces: int, begins_line: bool) -> None:
+        self.braces, self.begins_line = braces, begins_line
         self.clear([])
+
+    @property
+    def nesting(self) -> int:
+        """How deep the calls and parameters can be nested that these signs open."""
+        return self.braces // 2 or 1
 
     def clear(self, first: Nodes) -> None:
         """Begin with this content."""
@@ -72,7 +77,7 @@ class _Frame:
 
     def flattened(self) -> Nodes:
         """Return the content and the opening sign as text."""
-        nodes: Nodes = [self.open]
+        nodes: Nodes = ["{" * self.braces or "[["]
         for number, part in enumerate(self.parts):
             nodes += ["|", *part] if number else part
         return nodes
@@ -127,8 +132,8 @@ class _Parser:
     def __init__(self, text: str, begins_line: bool) -> None:
         self._begins_line = begins_line
         self._text, self._ends = text, ElementEnds(text)
-        self._stack = [_Frame("", False)]
-        self._braces = 0
+        self._stack = [_Frame(0, False)]
+        self._braces = self._nesting = 0
 
     def parse(self) -> Nodes:
         text, done = self._text, 0
@@ -141,7 +146,7 @@ class _Parser:
                 done = _element_end(match, self._ends)
                 self._add(Element(_element_name(match), text[match.start() : done]))
             elif kind == "open" or kind == "link":
-                self._open(token, match.start())
+                self._open(token, done)
             elif kind == "close":
                 self._close_braces(len(token))
             elif kind == "end":
@@ -155,16 +160,30 @@ class _Parser:
     def _add(self, node: Node) -> None:
         self._stack[-1].parts[-1].append(node)
 
-    def _open(self, token: str, at: int) -> None:
-        if len(self._stack) > MAX_NESTING:
-            self._add(token)
-            return
-        self._stack.append(_Frame(token, self._text[at - 1] == "\n" if at else self._begins_line))
-        self._braces += token != "[["
+    def _open(self, token: str, end: int) -> None:
+        """Open a link, or as many of the last braces as may be nested; others are text."""
+        free = MAX_NESTING - self._nesting
+        kept = token[max(0, len(token) - 2 * free - 1) :] if free else ""
+        if len(kept) < len(token):
+            self._add(token[: len(token) - len(kept)])
+        if kept:
+            at = end - len(kept)
+            begins_line = self._text[at - 1] == "\n" if at else self._begins_line
+            self._push(_Frame(0 if token == "[[" else len(kept), begins_line))
+
+    def _push(self, frame: _Frame) -> None:
+        self._stack.append(frame)
+        self._braces += frame.braces > 0
+        self._nesting += frame.nesting
+
+    def _forget(self, frame: _Frame) -> None:
+        """Count a frame that leaves the stack."""
+        self._braces -= frame.braces > 0
+        self._nesting -= frame.nesting
 
     def _separate(self, token: str) -> None:
         frame = self._stack[-1]
-        if token == "|" and frame.open:
+        if token == "|" and len(self._stack) > 1:
             frame.parts.append([])
             frame.equals.append(-1)
             return
@@ -173,37 +192,38 @@ class _Parser:
         self._add(token)
 
     def _close_link(self) -> None:
-        if self._stack[-1].open != "[[":
+        if self._stack[-1].braces or len(self._stack) == 1:
             self._add("]]")
             return
-        nodes = self._stack.pop().flattened()
-        self._stack[-1].parts[-1] += [*nodes, "]]"]
+        frame = self._stack.pop()
+        self._forget(frame)
+        self._stack[-1].parts[-1] += [*frame.flattened(), "]]"]
 
     def _close_braces(self, count: int) -> None:
         """Close as many open braces as there are, three of them as a parameter, two as a call."""
         while count > 1 and self._braces:
             at = len(self._stack) - 1
-            while self._stack[at].open == "[[":
+            while not self._stack[at].braces:
                 at -= 1
             self._break_to(at)
-            frame = self._stack[-1]
-            taken = 3 if count > 2 and len(frame.open) > 2 else 2
-            node = Parameter(frame.parts) if taken == 3 else _call(frame, len(frame.open) == 2)
+            frame = self._stack.pop()
+            self._forget(frame)
+            taken = 3 if count > 2 and frame.braces > 2 else 2
+            node = Parameter(frame.parts) if taken == 3 else _call(frame, frame.braces == 2)
             count -= taken
-            frame.open = frame.open[taken:]
-            if len(frame.open) > 1:
+            frame.braces -= taken
+            if frame.braces > 1:
                 frame.clear([node])
-                continue
-            self._stack.pop()
-            self._braces -= 1
-            self._stack[-1].parts[-1] += [frame.open, node] if frame.open else [node]
+                self._push(frame)
+            else:
+                self._stack[-1].parts[-1] += ["{", node] if frame.braces else [node]
         if count:
             self._add("}" * count)
 
     def _break_to(self, at: int) -> None:
         """Convert the frames above an index of the stack to text."""
         for frame in self._stack[at + 1 :]:
-            self._braces -= frame.open != "[["
+            self._forget(frame)
             self._stack[at].parts[-1] += frame.flattened()
         del self._stack[at + 1 :]
 

@@ -82,7 +82,7 @@ class _Parser:
             return result
         if token in ("+", "-"):
             operand = self._binary(_SIGN)
-            return -operand if token == "-" else operand
+            return _CONTEXT.minus(operand) if token == "-" else operand
         if token in _FUNCTIONS:
             return _FUNCTIONS[token](self._binary(_SIGN))
         if token in _CONSTANTS:
@@ -105,7 +105,7 @@ def _truth(value: bool) -> Decimal:
 
 
 def _power(base: Decimal, exponent: Decimal) -> Decimal:
-    if abs(exponent) > _MAX_EXPONENT:
+    if not -_MAX_EXPONENT <= exponent <= _MAX_EXPONENT:
         raise ExpressionError
     return _CONTEXT.power(base, exponent) if exponent or base else Decimal(1)
 
@@ -115,10 +115,10 @@ def _scientific(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def _round(value: Decimal, digits: Decimal) -> Decimal:
-    if abs(digits) > 27:
+    if not -27 <= digits <= 27:
         raise ExpressionError
-    step = Decimal(1).scaleb(-int(digits))
-    return (value / step).to_integral_value(ROUND_HALF_UP) * step
+    step = _CONTEXT.scaleb(Decimal(1), -int(digits))
+    return _CONTEXT.multiply(_whole(_CONTEXT.divide(value, step), ROUND_HALF_UP), step)
 
 
 def _remainder(left: Decimal, right: Decimal) -> Decimal:
@@ -126,7 +126,7 @@ def _remainder(left: Decimal, right: Decimal) -> Decimal:
 
 
 def _whole(value: Decimal, rounding: str) -> Decimal:
-    return value.to_integral_value(rounding)
+    return value.to_integral_value(rounding, _CONTEXT)
 
 
 _SIGN = 9
@@ -157,7 +157,7 @@ _OPERATORS: dict[str, tuple[int, Operation]] = {
 
 _FUNCTIONS: dict[str, Callable[[Decimal], Decimal]] = {
     "not": lambda value: _truth(not value),
-    "abs": abs,
+    "abs": _CONTEXT.abs,
     "ceil": lambda value: _whole(value, ROUND_CEILING),
     "floor": lambda value: _whole(value, ROUND_FLOOR),
     "trunc": lambda value: _whole(value, ROUND_DOWN),
@@ -176,8 +176,8 @@ def _shown(value: Decimal) -> str:
     if not rounded:
         return "0"
     exponent = rounded.adjusted()
-    if -5 < exponent < 15:
+    if -5 < exponent < 14:
         text = f"{rounded:f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa = f"{rounded.scaleb(-exponent):f}".rstrip("0").rstrip(".")
+    mantissa = f"{_SHOWN.scaleb(rounded, -exponent):f}".rstrip("0").rstrip(".")
     return f"{mantissa}{'' if '.' in mantissa else '.0'}E{exponent:+d}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
@@ -44,18 +44,20 @@ class FunctionCall:
         if at > len(self._arguments):
             return ""
         key, value = self._arguments[at - 1]
-        return self._text(value if key is None else [*key, "=", *value]).strip()
+        return self.text(value if key is None else [*key, "=", *value])
 
-    def cases(self) -> list[tuple[Callable[[], str] | None, Callable[[], str]]]:
-        """Return functions that evaluate key and value of each argument; None instead of a key without an `=`."""
-        return [
-            (None if key is None else _later(self._text, key), _later(self._text, value))
-            for key, value in self._arguments
-        ]
+    def has(self, at: int) -> bool:
+        """Return whether the call has an argument, even an empty one."""
+        return at <= len(self._arguments)
 
+    def cases(self) -> Iterator[tuple[str, Nodes | None]]:
+        """Yield what each argument has before its `=`, or the whole argument, and the nodes behind it, or None."""
+        for key, value in self._arguments:
+            yield self.text(value if key is None else key), None if key is None else value
 
-def _later(text: Callable[[Nodes], str], nodes: Nodes) -> Callable[[], str]:
-    return lambda: text(nodes).strip()
+    def text(self, nodes: Nodes) -> str:
+        """Return the text of nodes without the space around it."""
+        return self._text(nodes).strip()
 
 
 def _decide(call: FunctionCall, condition: bool) -> str:
@@ -78,26 +80,25 @@ def _ifeq(call: FunctionCall) -> str:
 
 def _switch(call: FunctionCall) -> str:
     """Return the value of the first key that is equal. Keys without a value share that of the next one with a value."""
-    value = call.value(0)
+    value = decode_entities(call.value(0))
     if LOST in value:
         return LOST
     found = default_next = False
-    default: Callable[[], str] | None = None
+    default: Nodes | None = None
     last: str | None = None
-    for key, shown in call.cases():
-        test = (shown if key is None else key)()
-        last = test if key is None else None
-        found = found or _equal(value, test)
+    for test, shown in call.cases():
+        last = test if shown is None else None
+        found = found or _equal_decoded(value, decode_entities(test))
         default_next = default_next or test == "#default"
-        if key is None:
+        if shown is None:
             continue
         if found:
-            return shown()
+            return call.text(shown)
         if default_next:
             default, default_next = shown, False
     if last is not None:
         return last
-    return default() if default else ""
+    return call.text(default) if default else ""
 
 
 def _expr(call: FunctionCall) -> str:
@@ -118,7 +119,7 @@ def _iferror(call: FunctionCall) -> str:
     value = call.value(0)
     if 'class="error"' in value:
         return call.value(1)
-    return call.value(2) or value
+    return call.value(2) if call.has(2) else value
 
 
 def _ifexist(call: FunctionCall) -> str:
@@ -138,7 +139,8 @@ def _formatnum(call: FunctionCall) -> str:
 def _pad(call: FunctionCall, *, left: bool) -> str:
     text, length, sign = call.value(0), call.value(1), call.value(2) or "0"
     missing = min(int(length), _MAX_PADDING) - len(text) if re.fullmatch(r"\d{1,6}", length, re.A) else 0
-    padding = (sign * missing)[: max(0, missing)]
+    missing = max(0, missing)
+    padding = (sign[:missing] * missing)[:missing]
     return padding + text if left else text + padding
 
 
@@ -156,7 +158,10 @@ def _integer(text: str) -> int:
 
 def _equal(left: str, right: str) -> bool:
     """Return whether two texts are equal, or the same number. Character references are equal to their characters."""
-    left, right = decode_entities(left), decode_entities(right)
+    return _equal_decoded(decode_entities(left), decode_entities(right))
+
+
+def _equal_decoded(left: str, right: str) -> bool:
     if left == right:
         return True
     if len(left) > 40 or len(right) > 40 or not (_NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 _ESCAPED = {"'": "&#39;", '"': "&#34;", "&": "&#38;"}
@@ -52,8 +53,7 @@ class PageNames:
 
     def namespace_name(self, number: str) -> str:
         """Return the name of a namespace given by number or name; that of the page as its title spells it."""
-        is_number = number.lstrip("-").isdecimal() and len(number) < 6
-        wanted = int(number) if is_number else self._numbers.get(number.lower(), 0)
+        wanted = int(number) if re.fullmatch(r"-?\d{1,5}", number, re.A) else self._numbers.get(number.lower(), 0)
         if self.namespace and self._numbers[self.namespace.lower()] == wanted:
             return self.namespace
         return next((name.capitalize() for name, each in reversed(self._numbers.items()) if each == wanted), "")
