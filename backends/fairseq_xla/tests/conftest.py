@@ -22,7 +22,6 @@ LONG = {
     "test_a_non_finite_loss_ends_the_run",
     "test_fairseq_cannot_be_imported_without_hashable_dataclasses",
     "test_fairseq_itself_learns_from_an_exported_dataset",
-    "test_memory_does_not_grow_with_the_corpus",
 }
 """Tests that take a minute or more on XLA, which compiles each program, and that are run daily with plain fairseq."""
 
