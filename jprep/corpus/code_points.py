@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _PLANE = 1 << 16
 
 
-def code_points(text: str) -> Any:
-    """Return the code points of a text, lone surrogates included, as uint32."""
+def code_points(text: str) -> NDArray[np.uint32]:
+    """Return the code points of a text, lone surrogates included."""
     import numpy as np
 
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from jprep.corpus.code_points import code_points
 from jprep.corpus.step import Normalizer
 
 _PLANES = 0x30000
@@ -44,7 +45,7 @@ class NfkcNormalizer(Normalizer):
 
     def _count(self, text: str, result: str) -> None:
         tables = _tables()
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.dtype("<u4"))
+        codes = code_points(text)
         tags = tables.tag.take(codes, mode="clip")
         for tag, count in zip(tables.tags[1:], np.bincount(tags, minlength=len(tables.tags))[1:].tolist(), strict=True):
             if count:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jprep.corpus.code_points import code_points
 from jprep.corpus.document import SENTENCE, WORD, Document
 from jprep.corpus.signals.character_kinds import KINDS, kind_of_code_points
 
@@ -54,7 +55,7 @@ class TextBatch:
     @cached_property
     def codes(self) -> NDArray[np.uint32]:
         """The code points of `joined`. A lone surrogate is a code point as well."""
-        return _code_points(self.joined)
+        return code_points(self.joined)
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -139,7 +140,7 @@ class TextBatch:
         that was not split has one sentence a line.
         """
         marked = "\n".join([*(doc.words or doc.text for doc in self.docs), ""]).replace(WORD, "")
-        marks = np.flatnonzero(_code_points(marked) == ord(SENTENCE))
+        marks = np.flatnonzero(code_points(marked) == ord(SENTENCE))
         inside = marks - np.arange(len(marks))
         lines = self.line_starts[:-1][self.line_lengths > 0]
         return np.sort(np.concatenate([lines, inside]))
@@ -219,10 +220,6 @@ def _powers(base: int, number: int) -> NDArray[np.uint64]:
     factors = np.full(number, base, np.uint64)
     factors[:1] = 1
     return np.cumprod(factors)
-
-
-def _code_points(text: str) -> NDArray[np.uint32]:
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
 
 
 def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,16 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from jprep.corpus.code_points import code_points
 from jprep.corpus.document import WORD
 from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, text_offsets
 
 Positions = NDArray[np.bool_]
 """A flag for each of the positions 0 … characters of the concatenated texts."""
-
-
-def code_points(text: str) -> NDArray[np.uint32]:
-    """Return a text's code points, including lone surrogates."""
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def boundary_candidates(texts: Sequence[str]) -> Positions:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jprep.corpus.code_points import code_points
 from jprep.corpus.signals.language.model import NAMES, LanguageModel, read_model, write_model
 from jprep.corpus.signals.language.ngrams import (
     HASH_BITS,
@@ -135,7 +136,7 @@ def features(texts: Sequence[str]) -> Features:
     """Return the n-grams of texts, the block of 256 characters of each character included."""
     places, rows, values = [], [], []
     for row, text in enumerate(texts):
-        codes = np.frombuffer((text + "\n\0\0").encode("utf-32-le", "surrogatepass"), "<u4")
+        codes = code_points(text + "\n\0\0")
         length = len(codes) - 3
         pairs, triples = hashed_places(codes)
         single = np.minimum(codes[:length], UNIGRAMS - 1).astype(np.int64)
@@ -227,7 +228,7 @@ def predict(model: LanguageModel, samples: Sequence[Sample]) -> NDArray[np.float
     """Return the scores of samples, shape [samples, classes]."""
     joined = "".join(sample.text + "\n" for sample in samples)
     starts = np.cumsum([0, *(len(sample.text) + 1 for sample in samples)])
-    return model.scores(np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4"), starts)
+    return model.scores(code_points(joined), starts)
 
 
 def evaluate(model: LanguageModel, texts: Sequence[Text], rng: random.Random) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jprep.corpus.code_points import code_points
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.sudachi import SudachiSegmenter
 from jprep.corpus.signals.published.fineweb2 import PUNCTUATION
@@ -131,7 +132,7 @@ def split_pieces(text: str) -> Iterator[str]:
 
     A piece is as many characters as 40,000 bytes are on average, less 10, then longer or shorter by steps of 10.
     """
-    sizes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    sizes = code_points(text)
     behind = np.concatenate([[0], np.cumsum(1 + (sizes > 0x7F) + (sizes > 0x7FF) + (sizes > 0xFFFF))])
     guess = int(max(_PIECE * (len(text) / max(int(behind[-1]), 1)) - _STEP, 1))
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jprep.corpus.code_points import code_points
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -65,7 +67,7 @@ class WordMatcher:
         self._pairs, self._whole, self._triples = np.zeros((3, 1 << _BITS), bool)
         edges, ends = dict[tuple[int, int], int](), dict[int, int]()
         for number, word in enumerate(words):
-            codes = lowered(np.frombuffer(word.encode("utf-32-le", "surrogatepass"), "<u4"))
+            codes = lowered(code_points(word))
             self._pairs[_hashes(codes[:2])] = True
             self._whole[_hashes(codes[:2])] |= len(codes) == 2
             self._triples[_hashes_of_three(codes[:1], codes[1:2], codes[2:3])] = True
