@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jprep.corpus.shard_reader import CorpusShard
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.runner import list_outputs, sum_counts
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
-from jprep.io.atomic import file_sha256, write_atomic
 from jprep.io.verified_files import verify_file
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.merging import UNITS, SumStage, select_top
 from jprep.tokenizer.counting.results import write_units
 from jprep.tokenizer.counting.sequences import VERSION, SequenceFinder, frequent_words, symbol_count
-from jprep.tokenizer.counting.sorted_runs import SpilledRuns, commit_run, exact_sum
-from jprep.tokenizer.counting.stages import KEYS, RUNS, CountStage
+from jprep.tokenizer.counting.sorted_runs import exact_sum
+from jprep.tokenizer.counting.stages import RUNS, CountStage, count_into_run
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 
 SUMMING = "sequence-summing"
@@ -54,24 +52,18 @@ class CountSequencesStage(Stage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Count a group of shards."""
-        finder, keys = self._finder(root), list[bytes]()
-        with SpilledRuns(root / self.runs_folder, task.id) as spill:
-            tally = UnitCounter(None, spill, self.name)
+        finder = self._finder(root)
+
+        def count(tally: UnitCounter) -> None:
             for shard in task.payload:
-                self._count(shard, finder, tally)
-            run, divides = f"{self.runs_folder}/{task.id}", f"{self.name}/{KEYS}/{task.id}"
-            rows = commit_run(root / run, tally.blocks(), keys)
-        write_atomic(root / divides, b"\n".join(keys))
-        written = {run: rows, divides: len(keys)}
-        return Result([Output(path, rows, file_sha256(root / path)) for path, rows in written.items()], {})
+                for batch in self._counting.batches(shard, ["words"]):
+                    tally.add_values(finder.find(batch["words"]))
+
+        return Result([*count_into_run(root, self.name, task.id, None, self.name, count)], {})
 
     def _finder(self, root: Path) -> SequenceFinder:
         words = frequent_words(verify_file(root / self._words.path, self._words.sha256), self._config)
         return SequenceFinder(words, self._config)
-
-    def _count(self, shard: CorpusShard, finder: SequenceFinder, tally: UnitCounter) -> None:
-        for batch in self._counting.batches(shard, ["words"]):
-            tally.add_values(finder.find(batch["words"]))
 
 
 class SelectSequencesStage(Stage):

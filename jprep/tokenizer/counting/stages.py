@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,37 @@ TASKS = 150
 
 MIN_TASK_BYTES = 4 << 20
 """Bytes of text of a task; a small corpus has fewer tasks."""
+
+
+def count_into_run(
+    root: Path,
+    stage: str,
+    task: str,
+    config: TokenizerConfig | None,
+    where: str,
+    count: Callable[[UnitCounter], None],
+) -> tuple[Output, Output]:
+    """Count units into a sorted run, and write the units that divide it.
+
+    Args:
+        root: the output directory.
+        stage: the stage's name.
+        task: the task's id.
+        config: defines units; None if what is counted are units.
+        where: location for error messages.
+        count: counts what the task has.
+
+    Returns:
+        The run and the file of dividing units.
+    """
+    run, divides = (f"{stage}/{kind}/{task}" for kind in (RUNS, KEYS))
+    keys = list[bytes]()
+    with SpilledRuns(root / stage / RUNS, task) as spill:
+        tally = UnitCounter(config, spill, where)
+        count(tally)
+        rows = commit_run(root / run, tally.blocks(), keys)
+    write_atomic(root / divides, b"\n".join(keys))
+    return Output(run, rows, file_sha256(root / run)), Output(divides, len(keys), file_sha256(root / divides))
 
 
 class CountStage(Stage):
@@ -102,19 +133,18 @@ class CountStage(Stage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Count a group of shards."""
-        folder, keys = root / self.runs_folder, list[bytes]()
         sample = ParagraphSample(self._stride, task.weight)
-        with SpilledRuns(folder, task.id) as spill:
-            tally = UnitCounter(self._config, spill, str(self._folder))
+
+        def count(tally: UnitCounter) -> None:
             for shard in task.payload:
                 self._count(shard, tally, sample)
-            run, taken, divides = (f"{self.name}/{kind}/{task.id}" for kind in (RUNS, SAMPLES, KEYS))
-            rows = commit_run(root / run, tally.blocks(), keys)
-        write_atomic(root / taken, sample.data())
-        write_atomic(root / divides, b"\n".join(keys))
-        written = {run: rows, taken: sample.taken, divides: len(keys)}
-        outputs = [Output(path, rows, file_sha256(root / path)) for path, rows in written.items()]
-        return Result(outputs, {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken})
+
+        run, divides = count_into_run(root, self.name, task.id, self._config, str(self._folder), count)
+        path = f"{self.name}/{SAMPLES}/{task.id}"
+        write_atomic(root / path, sample.data())
+        taken = Output(path, sample.taken, file_sha256(root / path))
+        counts = {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken}
+        return Result([run, taken, divides], counts)
 
     def _count(self, shard: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
         from_text = self._config.boundaries in ("none", "bert")
