@@ -113,12 +113,11 @@ def _stages(plan: RunPlan) -> list[tuple[Path, list[str]]]:
     """Return the output directories of steps that have stages, with the names of these."""
     from jprep.corpus.build import stage_names
     from jprep.dataset.pack import STAGES
-    from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.counting import stage_names as counting_names
 
     stages: dict[Step, list[str]] = {
         "corpus": stage_names(plan.recipe.corpus),
-        "tokenizer": counting_names(plan.recipe.tokenizer or TokenizerConfig()),
+        "tokenizer": counting_names(plan.recipe.tokenizer),
         "dataset": list(STAGES),
     }
     return [(plan.output(step), stages[step]) for step in plan.steps if step in stages]

@@ -83,11 +83,10 @@ def _stages(data: TrainingData, recipe: Recipe, folder: Path) -> Iterator[tuple[
     """Yield the directories that have stages: a training on files builds a corpus first."""
     from jprep.corpus.build import stage_names
     from jprep.engine.output_kinds import STATE
-    from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.counting import stage_names as counting_names
     from jprep.tokenizer.training_data import InputTrainingData, WordCountTrainingData
 
     if isinstance(data, InputTrainingData):
         yield folder / STATE / "corpus", stage_names(recipe.corpus)
     if not isinstance(data, WordCountTrainingData):
-        yield folder, counting_names(recipe.tokenizer or TokenizerConfig())
+        yield folder, counting_names(recipe.tokenizer)

@@ -136,11 +136,11 @@ class _Run:
         return msgspec.structs.replace(done, sequences=path, counts=dict(sorted(counts.items())))
 
 
-def stage_names(config: TokenizerConfig) -> list[str]:
-    """Return the names of the stages that count a corpus."""
+def stage_names(config: TokenizerConfig | None) -> list[str]:
+    """Return the names of the stages that count a corpus; None is the default configuration."""
     from jprep.tokenizer.counting import merging, sequence_stages
 
-    return [*merging.STAGES, *(sequence_stages.STAGES if config.boundaries == "super" else ())]
+    return [*merging.STAGES, *(sequence_stages.STAGES if config and config.boundaries == "super" else ())]
 
 
 def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
