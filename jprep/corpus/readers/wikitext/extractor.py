@@ -21,6 +21,7 @@ from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, 
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 from jprep.corpus.readers.wikitext.transclusion.expander import Transcluder
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages, load_template_pages
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import all_namespaces
 from jprep.corpus.readers.wikitext.transclusion.resolution import Resolver
 
 # Each pattern begins with literal characters, which `re` searches ten times faster than a lookbehind or a repetition.
@@ -66,7 +67,8 @@ class Extractor:
         self._punctuation = PunctuationRepair(_labels(table), self.tally)
 
     def _make_transcluder(self, pages: TemplatePages, namespaces: Mapping[str, int]) -> Transcluder:
-        return Transcluder(Resolver(self._table, pages, namespaces), self._templates, namespaces, self.tally)
+        known = all_namespaces(namespaces)
+        return Transcluder(Resolver(self._table, pages, known), self._templates, known, self.tally)
 
     def extract(self, wikitext: str, title: str) -> str:
         """Extract the text of one page.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
 from functools import partial
 
 from jprep.corpus.document import Tally
@@ -43,12 +42,12 @@ class Transcluder:
     Args:
         resolver: finds templates.
         templates: expands the templates of the table, and counts unknown ones.
-        namespaces: namespace numbers of the wiki by lower-case name.
+        namespaces: namespace numbers by lower-case name; see `all_namespaces`.
         tally: receives the counts `templates.from_pages`, `.loops`, `.too_deep` and `.over_limit`.
     """
 
     def __init__(
-        self, resolver: Resolver, templates: TemplateExpander, namespaces: Mapping[str, int], tally: Tally
+        self, resolver: Resolver, templates: TemplateExpander, namespaces: dict[str, int], tally: Tally
     ) -> None:
         self._resolver, self._templates, self._tally = resolver, templates, tally
         self._namespaces = namespaces
@@ -102,7 +101,7 @@ class Transcluder:
 
     def _text(self, nodes: Nodes, frame: Frame) -> str:
         """Return the text of nodes with everything in it expanded."""
-        if len(nodes) == 1:
+        if len(nodes) == 1:  # without a comprehension, which is a further level of recursion
             return self._budget.handle(self._node(nodes[0], frame))
         return self._budget.handle("".join([self._node(node, frame) for node in nodes]))
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST, remove_placeholders
 from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, canonical_name
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePages
-from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import STANDARD_NAMESPACES
 from jprep.corpus.readers.wikitext.transclusion.syntax import Call, Element, Nodes, parse
 
 _MODIFIER = re.compile(r"(?:(?:safesubst|subst|msgnw|msg|raw)\s*:\s*)+", re.I)
@@ -46,11 +45,11 @@ class Resolver:
     Args:
         table: what templates show.
         pages: the pages of the dump.
-        namespaces: namespace numbers of the wiki by lower-case name.
+        namespaces: namespace numbers by lower-case name; see `all_namespaces`.
     """
 
     def __init__(self, table: TemplateTable, pages: TemplatePages, namespaces: Mapping[str, int]) -> None:
-        self._numbers = {**STANDARD_NAMESPACES, **namespaces, "": 0}
+        self._numbers = {**namespaces, "": 0}
         self._table, self._pages, self._bodies = table, pages, BodyCache(pages)
         self._found: dict[str, Template] = {}
 

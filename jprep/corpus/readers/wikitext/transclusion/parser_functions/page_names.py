@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 _ESCAPED = {"'": "&#39;", '"': "&#34;", "&": "&#38;"}
 _LINE_MARKUP = "*#:;="
-STANDARD_NAMESPACES = {
+_STANDARD = {
     "talk": 1, "user": 2, "user talk": 3, "project": 4, "wikipedia": 4, "project talk": 5, "file": 6, "image": 6,
     "file talk": 7, "mediawiki": 8, "mediawiki talk": 9, "template": 10, "テンプレート": 10,
     "template talk": 11, "help": 12,
@@ -16,17 +16,21 @@ STANDARD_NAMESPACES = {
 """Namespace numbers by the names that all wikis know, in lower case."""
 
 
+def all_namespaces(namespaces: Mapping[str, int]) -> dict[str, int]:
+    """Return the namespace numbers of a wiki by lower-case name, with the names that all wikis know."""
+    return {**_STANDARD, **namespaces}
+
+
 class PageNames:
     """Names of a page and of its parts.
 
     Args:
         title: title of the page with its namespace.
-        namespaces: namespace numbers of the wiki by lower-case name, in addition to MediaWiki's.
+        namespaces: namespace numbers by lower-case name; see `all_namespaces`.
     """
 
-    def __init__(self, title: str, namespaces: Mapping[str, int]) -> None:
-        self._numbers = {**STANDARD_NAMESPACES, **namespaces}
-        self._title = title
+    def __init__(self, title: str, namespaces: dict[str, int]) -> None:
+        self._numbers = namespaces
         self.namespace, self.name = self._split(title)
 
     def show(self, variable: str, title: str | None = None) -> str | None:
