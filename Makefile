@@ -101,12 +101,12 @@ try-release: release  ## Install them in fresh environments, and run the quickst
 	$(VENV)/release/bin/zizmor --offline --quiet .github/workflows
 	$(VENV)/release/bin/python .ci/try_release.py dist
 
-soak: $(VENV)/.test $(VENV)/.extras $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long crash tests, and other programs as clients
+soak: $(VENV)/.extras $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long crash tests, and other programs as clients
 	$(LOADERS) $(WITH_BACKENDS) JPREP_CLIENTS=$(CLIENTS) JPREP_DATASETS=$(CLIENTS)/bin/python $(BIN)/python $(PYTEST) -m soak
 	for name in $(TRAINERS); do $(WITH_BACKENDS) $(BACKENDS)/$$name/bin/python -m pytest -m soak \
 	  backends/$$(case $$name in fairseq*) echo fairseq_xla;; *) echo $$name;; esac)/tests || [ $$? = 5 ] || exit 1; done  # 5: none
 
-bench: $(VENV)/.test $(VENV)/.extras $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
+bench: $(VENV)/.extras $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
 	$(WITH_BACKENDS) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
 docs: $(VENV)/.docs  ## Build the documentation site into site/

@@ -16,7 +16,7 @@ from tests.conftest import COMMAND, PATIENCE, Run, digests, environment
 from tests.servers.grid_engine import GridEngineCluster, grid_engine_cluster
 from tests.servers.process import wait_until
 
-pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("grid_engine")]
+pytestmark = pytest.mark.backends
 
 ON_GRID_ENGINE = ["--executor", "grid-engine", "--set", "executor.poll=0.5"]
 

@@ -15,7 +15,7 @@ from tests.cluster.conftest import BUILD
 from tests.conftest import COMMAND, PATIENCE, Run, digests, environment
 from tests.servers.slurm import NODES, SlurmCluster, slurm_cluster
 
-pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.backends
 
 ON_SLURM = ["--executor", "slurm", "--set", "executor.poll=0.5"]
 

@@ -27,7 +27,7 @@ from tests.conftest import COMMAND, PATIENCE, environment
 from tests.servers.process import free_port
 from tests.servers.slurm import SlurmCluster, slurm_cluster
 
-pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("slurm-training")]
+pytestmark = pytest.mark.backends
 
 CASE = "gpt2-clm"
 SAVED = 5

@@ -21,7 +21,7 @@ from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline
 from tests.fakes.trained_run import trained_run
 from tests.sampling import every
 
-pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("transformers")]  # one process asks each model once
+pytestmark = pytest.mark.backends
 
 PROMPTS = ["東京都の日本語", "すもももももも", "the world ２０２０年", "日本 の 東京 、", "龘"]
 TOKENS = 12
