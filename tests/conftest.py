@@ -38,6 +38,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a parameter of bytes or of long text by its argument: every worker must collect the same, readable names."""
+    return argname if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 100) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadgroup`, run the tests of a file in one process, which makes once what they share."""
