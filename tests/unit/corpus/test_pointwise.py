@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.comparison import compare
 from jprep.corpus.segmenters.pointwise import Pointwise, weights
-from jprep.corpus.segmenters.pointwise.characters import HALO, fold_codes, pad_texts, symbols_of
+from jprep.corpus.segmenters.pointwise.characters import HALO, decided_by_rule, fold_codes, pad_texts, symbols_of
 from jprep.corpus.segmenters.pointwise.dictionary import jumandic_words, make_dictionary
 from jprep.corpus.segmenters.pointwise.features import LANES, WINDOW, FeatureConfig, extract_features, hash_words
 from jprep.corpus.segmenters.pointwise.model_file import (
@@ -27,14 +28,16 @@ from jprep.corpus.segmenters.pointwise.model_file import (
     read_model,
     write_model,
 )
+from jprep.corpus.segmenters.pointwise.second_look import FEATURES, MARGIN, find_doubts
 from jprep.corpus.segmenters.pointwise.training.examples import Examples
 from jprep.corpus.segmenters.pointwise.training.labelled import label_text, read_words
+from jprep.corpus.segmenters.pointwise.training.learner import LearnerConfig
 from jprep.corpus.segmenters.pointwise.training.trainer import TrainingConfig, train
 from jprep.corpus.segmenters.spaces import SpacesSegmenter
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MachineError
 from jprep.testing.conformance.segmenter import HARD, SENTENCES, SegmenterSuite
 
-TINY = FeatureConfig(characters=10, pairs=12, triples=12, quadruples=12, neighbours=10, words=12)
+TINY = FeatureConfig(characters=10, pairs=12, triples=12, quadruples=12, neighbours=10, words=12, second=10)
 CONFIG = TrainingConfig(passes=6, features=TINY)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=WORD))
 MIXED = st.text(st.sampled_from("東京タワ本を読む aｂ１2 \t\n\0\u3000。、𠮟👍"), max_size=60)
@@ -135,9 +138,79 @@ def test_extreme_weights_do_not_overflow():
     symbols = symbols_of(np.full(40, ord("本"), np.uint16))
     words = np.zeros(1 << TINY.words, np.uint8)
     total = sum(LANES) * weights.MAX_LANE + len(direct) * weights.MAX_DIRECT + 8000
+    second = np.zeros((FEATURES, 1 << TINY.second), np.int8)
     for sign in (1, -1):
-        held = weights.Weights(TINY, [t * -sign for t in rows], [t * -sign for t in direct], words, 8000 * sign)
+        held = weights.Weights(TINY, [t * -sign for t in rows], [t * -sign for t in direct], words, second, 8000 * sign)
         assert set(held.scores(symbols).tolist()) == {sign * total}
+
+
+def in_doubt(text: str, begins: dict[int, int], doubtful: int):
+    """The doubt about one boundary, given the sums of the others; 100 where a word begins."""
+    codes = np.array([ord(each) for each in text], np.uint32)
+    padded, places = pad_texts(fold_codes(codes), np.array([len(text)]))
+    symbols, sums = symbols_of(padded), np.full(len(padded), -100, np.int16)
+    sums[places[list(begins)]] = list(begins.values())
+    sums[places[doubtful]] = 3
+    found = find_doubts(symbols, sums, decided_by_rule(symbols), TINY.second)
+    assert found.places.tolist() == [places[doubtful]]
+    return found.index[:, 0].tolist()
+
+
+def test_a_boundary_in_doubt_is_described_by_the_words_around():
+    here = in_doubt("犬は東京都へ", {1: 100, 2: 100, 5: 100}, 4)
+    assert here == in_doubt("猫は東京都へ", {1: 100, 2: 100, 5: 100}, 4)  # 猫 is two words away
+    others = [
+        in_doubt("犬は東京都へ", {1: 100, 5: 100}, 4),  # another word on the left
+        in_doubt("犬は東京都へ", {1: 100, 2: 100}, 4),
+        in_doubt("犬も東京都へ", {1: 100, 2: 100, 5: 100}, 4),
+        in_doubt("犬は東京都に", {1: 100, 2: 100, 5: 100}, 4),
+    ]
+    left, right = 1, 2
+    assert [here[left] == each[left] for each in others] == [False, True, True, True]
+    assert [here[right] == each[right] for each in others] == [True, False, True, True]
+    assert [here[3] == each[3] for each in others] == [False, False, False, True]  # with the word before
+    assert [here[4] == each[4] for each in others] == [False, False, True, False]  # with the word behind
+
+
+@pytest.mark.parametrize("text", ["あい", "あ" * 50, "い あ", "\0あい"])
+def test_words_at_the_ends_of_a_text_have_features(text):
+    assert len(in_doubt(text, {}, len(text) - 1 if text[-2] not in " \0" else 1) if text[-2] != " " else [0]) > 0
+
+
+def test_the_second_look_decides_where_the_first_sum_is_small(model):
+    """Weights that say no to everything in doubt remove exactly those boundaries."""
+    padded, _ = pad_texts(
+        fold_codes(np.array([ord(each) for each in "彼女は東京で犬を見る"], np.uint32)), np.array([10])
+    )
+    symbols = symbols_of(padded)
+    no = np.full((FEATURES, 1 << TINY.second), -100, np.int8)
+    small = int(model.weights.first_sums(symbols).max()) - MARGIN // 2
+    held = msgspec.structs.replace(model.weights, bias=model.weights.bias - small, second=no)
+    sums, ruled = held.first_sums(symbols), decided_by_rule(symbols)
+    assert (sums >= MARGIN // 2).any()
+    assert held.boundaries(padded).tolist() == (((sums > 0) & (np.abs(sums) >= MARGIN)) | ruled).tolist()
+
+
+def test_the_second_look_learns_what_the_first_sums_cannot():
+    """Whether にす is one word depends on the first character of the word before, which the first sums do not see."""
+    draw, sentences = random.Random(3), list[list[str]]()
+    for _ in range(600):
+        first = draw.choice("犬猫")
+        word = first + draw.choice("あいう") + "かきくけこ"
+        before = [draw.choice(NOUNS), draw.choice("はがも"), draw.choice(NOUNS), "を"]
+        sentences.append([*before, word, *(["に", "す"] if first == "犬" else ["にす"]), "。"])
+    config = TrainingConfig(passes=6, features=TINY, learner=LearnerConfig(batch=64))
+    made = train(sentences, make_dictionary((), TINY), config)
+    plain = msgspec.structs.replace(made.weights, second=made.weights.second * 0)
+    texts = ["".join(words) for words in sentences]
+    padded, places = pad_texts(
+        fold_codes(np.array([ord(each) for each in "".join(texts)], np.uint32)), np.array([len(each) for each in texts])
+    )
+    starts = np.cumsum([len(word) for words in sentences for word in words])[:-1]
+    wrong = [
+        np.setxor1d(np.flatnonzero(each.boundaries(padded)[places]), starts).size for each in (plain, made.weights)
+    ]
+    assert wrong[1] < wrong[0] / 5
 
 
 def test_words_of_the_dictionary_are_found_around_a_boundary():
@@ -205,7 +278,7 @@ class TestTraining:
         examples = Examples(tmp_path, 16).write(made_sentences(60))
         passes = [[batch.symbols.tobytes() for batch in examples.batches(epoch, 0)] for epoch in (0, 1)]
         assert sorted(passes[0]) == sorted(passes[1]) and passes[0] != passes[1]
-        assert len(passes[0]) == examples.batch_count
+        assert len(passes[0]) == examples.batch_count()
 
 
 class TestModelFile:
@@ -232,7 +305,7 @@ class TestModelFile:
     @pytest.mark.parametrize(
         ("old", "new", "kind", "what"),
         [
-            (b'"features":1', b'"features":9', ConfigError, "features of version 9"),
+            (b'"features":2', b'"features":9', ConfigError, "features of version 9"),
             (b'"words":12', b'"words":13', DamagedError, "size"),
             (b'"words":12', b'"words":99', DamagedError, "header"),
             (b'"bias":', b'"bias":9999', DamagedError, "range|header"),

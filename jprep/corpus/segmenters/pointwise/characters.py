@@ -77,13 +77,14 @@ def pad_texts(folded: NDArray[np.uint16], lengths: NDArray[np.int64]) -> tuple[N
     return padded, places
 
 
-def beside_white_space(symbols: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Return which boundaries are decided by a rule, in front of all characters but `HALO` at both ends.
+def decided_by_rule(symbols: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Return which boundaries are decided by a rule, in front of all characters.
 
-    White space and control characters are words of their own.
+    White space, control characters and pads are words of their own.
     """
-    alone = (symbols & ALONE) != 0
-    found: NDArray[np.bool_] = alone[HALO:-HALO] | alone[HALO - 1 : -HALO - 1]
+    alone: NDArray[np.bool_] = ((symbols & ALONE) != 0) | (symbols == 0)
+    found = alone.copy()
+    found[1:] |= alone[:-1]
     return found
 
 

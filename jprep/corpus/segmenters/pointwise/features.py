@@ -18,11 +18,12 @@ import msgspec
 import numpy as np
 
 from jprep.corpus.segmenters.pointwise.characters import HALO, KIND
+from jprep.corpus.segmenters.pointwise.hashing import STEP, mixed, top
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-VERSION = 1
+VERSION = 2
 """Increased when the same text gets other features."""
 
 WINDOW = 3
@@ -38,8 +39,7 @@ LONGEST = HALO
 PREFIX = np.uint8(1)
 """The bit of the dictionary for four characters that begin a longer word. Single characters are no words of it."""
 
-_STEP, _FINISH, _NEXT = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35)
-_WORD_BITS = 32
+_NEXT = np.uint32(0xC2B2AE35)
 _KIND_BITS = 3
 _REACH_BITS = LONGEST - 1
 
@@ -53,6 +53,7 @@ class FeatureConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         characters, pairs, triples, quadruples: n-grams of 1 to 4 characters are hashed to 2 ** bits rows.
         neighbours: the last of the direct features is hashed to 2 ** bits weights.
         words: the dictionary has 2 ** bits bytes; each holds a bit for every length, and `PREFIX`.
+        second: each feature of the second look is hashed to 2 ** bits weights.
     """
 
     characters: Bits = 16
@@ -61,6 +62,7 @@ class FeatureConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quadruples: Bits = 20
     neighbours: Bits = 18
     words: Bits = 22
+    second: Bits = 18
 
     @property
     def row_bits(self) -> tuple[int, ...]:
@@ -104,10 +106,10 @@ def extract_features(symbols: NDArray[np.uint32], words: NDArray[np.uint8], conf
         if n > 1:
             _extend(hashed, last)
         alive &= last != 0
-        mixed = _mix(hashed, n)
-        rows.append(_top(mixed[near], bits))
+        salted = mixed(hashed, n)
+        rows.append(top(salted[near], bits))
         if n > 1:
-            begun = words.take(_top(mixed, config.words)) & (alive * (PREFIX | word_bit(n)))
+            begun = words.take(top(salted, config.words)) & (alive * (PREFIX | word_bit(n)))
             found |= begun & word_bit(n)
     _find_long_words(found, np.flatnonzero(begun & PREFIX), hashed, symbols, words, config)
     return Features(rows, _direct_features(symbols, found, size, config))
@@ -133,7 +135,7 @@ def _find_long_words(
         alive = last != 0
         places, hashed = places[alive], hashed[alive]
         _extend(hashed, last[alive])
-        found[places] |= words.take(_top(_mix(hashed, n), config.words)) & word_bit(n)
+        found[places] |= words.take(top(mixed(hashed, n), config.words)) & word_bit(n)
 
 
 def hash_words(symbols: NDArray[np.uint32], config: FeatureConfig) -> NDArray[np.intp]:
@@ -146,7 +148,7 @@ def hash_words(symbols: NDArray[np.uint32], config: FeatureConfig) -> NDArray[np
     hashed = symbols[:, 0].copy()
     for n in range(1, symbols.shape[1]):
         _extend(hashed, symbols[:, n])
-    return _top(_mix(hashed, symbols.shape[1]), config.words)
+    return top(mixed(hashed, symbols.shape[1]), config.words)
 
 
 def _direct_features(
@@ -162,9 +164,9 @@ def _direct_features(
     longest = _longest_at().take(around[0]) | _longest_over().take(around[1])
     neighbours = (window >> np.uint32((WINDOW - 1) * _KIND_BITS)) & np.uint32((1 << 2 * _KIND_BITS) - 1)
     pair = symbols[HALO - 1 : HALO - 1 + size] * _NEXT + symbols[HALO : HALO + size]
-    pair = _mix(pair * _STEP + longest, 0)
+    pair = mixed(pair * STEP + longest, 0)
     coarse = (neighbours << np.uint32(12)) | longest
-    return [window.astype(np.intp), *around, coarse.astype(np.intp), _top(pair, config.neighbours)]
+    return [window.astype(np.intp), *around, coarse.astype(np.intp), top(pair, config.neighbours)]
 
 
 def _words_around(found: NDArray[np.uint8], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -208,17 +210,5 @@ def _bit_length(values: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 def _extend(hashed: NDArray[np.uint32], symbols: NDArray[np.uint32]) -> None:
     """Make hashes of strings those of the strings with one more character."""
-    hashed *= _STEP
+    hashed *= STEP
     hashed += symbols
-
-
-def _mix(hashed: NDArray[np.uint32], salt: int) -> NDArray[np.uint32]:
-    mixed = hashed ^ (hashed >> np.uint32(15))
-    mixed += np.uint32(salt)
-    mixed *= _FINISH
-    return mixed
-
-
-def _top(mixed: NDArray[np.uint32], bits: int) -> NDArray[np.intp]:
-    """Return the highest bits of each hash, as an index."""
-    return (mixed >> np.uint32(_WORD_BITS - bits)).astype(np.intp)

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from jprep.corpus.segmenters.pointwise.features import LANES, VERSION, FeatureConfig
+from jprep.corpus.segmenters.pointwise.second_look import FEATURES, MAX_SECOND
 from jprep.corpus.segmenters.pointwise.weights import MAX_DIRECT, MAX_LANE, Weights
 from jprep.errors import ConfigError, DamagedError, MachineError
 from jprep.io.atomic import write_atomic
@@ -88,7 +89,7 @@ def write_model(path: Path, model: Model) -> None:
 def encode_model(model: Model) -> bytes:
     """Return the content of a model file."""
     weights = model.weights
-    tables: list[NDArray[Any]] = [*weights.rows, *weights.direct, weights.words]
+    tables: list[NDArray[Any]] = [*weights.rows, *weights.direct, weights.second, weights.words]
     compressed = zlib.compress(b"".join(map(_little_endian, tables)), 9)
     header = msgspec.json.encode(_Header(VERSION, weights.config, weights.bias, model.card), order="sorted")
     content = b"".join((len(header).to_bytes(_LENGTH, "little"), header, compressed))
@@ -174,6 +175,7 @@ def _shapes(config: FeatureConfig) -> Iterator[tuple[type[np.generic], tuple[int
         yield np.int8, (1 << bits, lanes)
     for bits in config.direct_bits:
         yield np.int16, (1 << bits,)
+    yield np.int8, (FEATURES, 1 << config.second)
     yield np.uint8, (1 << config.words,)
 
 
@@ -200,12 +202,12 @@ def _split_tables(content: bytes, header: _Header) -> Weights:
         tables.append(np.frombuffer(content, dtype, count, at).astype(kind).reshape(shape))
         at += count * dtype.itemsize
     rows = len(LANES)
-    return Weights(header.config, tables[:rows], tables[rows:-1], tables[-1], header.bias)
+    return Weights(header.config, tables[:rows], tables[rows:-2], tables[-1], tables[-2], header.bias)
 
 
 def _excesses(weights: Weights) -> Iterator[int]:
     """Yield by how much the largest weight of each table exceeds its limit."""
-    for tables, limit in ((weights.rows, MAX_LANE), (weights.direct, MAX_DIRECT)):
+    for tables, limit in ((weights.rows, MAX_LANE), (weights.direct, MAX_DIRECT), ([weights.second], MAX_SECOND)):
         for table in tables:
             yield max(int(table.max()), -int(table.min())) - limit
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from jprep.corpus.segmenters.pointwise.characters import HALO, beside_white_space, symbols_of
+from jprep.corpus.segmenters.pointwise.characters import HALO, decided_by_rule, symbols_of
 from jprep.corpus.segmenters.pointwise.features import LANES, FeatureConfig, Features, extract_features
+from jprep.corpus.segmenters.pointwise.second_look import Doubts, find_doubts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,13 +37,15 @@ class Weights(msgspec.Struct, frozen=True, dict=True):
         rows: weights of n-grams by length, int8, shapes [2 ** bits, lanes].
         direct: weights of direct features, int16, shapes [2 ** bits].
         words: the dictionary, uint8, shape [2 ** config.words].
-        bias: what is added to every sum. A sum above 0 is a boundary.
+        second: weights of the second look, int8, shape [FEATURES, 2 ** config.second].
+        bias: what is added to every first sum. A sum above 0 is a boundary.
     """
 
     config: FeatureConfig
     rows: list[NDArray[np.int8]]
     direct: list[NDArray[np.int16]]
     words: NDArray[np.uint8]
+    second: NDArray[np.int8]
     bias: int
 
     def scores(self, symbols: NDArray[np.uint32]) -> NDArray[np.int16]:
@@ -54,16 +57,30 @@ class Weights(msgspec.Struct, frozen=True, dict=True):
         return sums
 
     def boundaries(self, padded: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """Return whether a word begins at each character of padded texts, see `pad_texts`; undefined at pads.
+        """Return whether a word begins at each character of padded texts, see `pad_texts`; always at pads.
 
         The result is the same for every size of blocks: a sum depends on `HALO` characters on each side.
         """
-        found = np.empty(len(padded), bool)
-        for start in range(HALO, len(padded) - HALO, BLOCK):
-            end = min(start + BLOCK, len(padded) - HALO)
-            symbols = symbols_of(padded[start - HALO : end + HALO])
-            found[start:end] = (self.scores(symbols) > 0) | beside_white_space(symbols)
+        symbols = symbols_of(padded)
+        sums, ruled = self.first_sums(symbols), decided_by_rule(symbols)
+        found: NDArray[np.bool_] = (sums > 0) | ruled
+        doubts = find_doubts(symbols, sums, ruled, self.config.second)
+        found[doubts.places] = sums[doubts.places] + self._second_sums(doubts) > 0
         return found
+
+    def first_sums(self, symbols: NDArray[np.uint32]) -> NDArray[np.int16]:
+        """Return the sums of the boundaries in front of all characters of padded texts; 0 at the pads of both ends."""
+        sums = np.zeros(len(symbols), np.int16)
+        for start in range(HALO, len(symbols) - HALO, BLOCK):
+            end = min(start + BLOCK, len(symbols) - HALO)
+            sums[start:end] = self.scores(symbols[start - HALO : end + HALO])
+        return sums
+
+    def _second_sums(self, doubts: Doubts) -> NDArray[np.int16]:
+        sums = np.zeros(len(doubts.places), np.int16)
+        for table, index in zip(self.second, doubts.index, strict=True):
+            sums += table.take(index)
+        return sums
 
     def _sum_rows(self, features: Features) -> NDArray[np.int16]:
         """Add the lanes of all n-grams along the diagonal: lane k of the n-gram that begins at i - 3 + k.

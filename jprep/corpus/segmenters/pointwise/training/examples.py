@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from jprep.corpus.code_points import code_points
-from jprep.corpus.segmenters.pointwise.characters import HALO, beside_white_space, fold_codes, pad_texts, symbols_of
+from jprep.corpus.segmenters.pointwise.characters import HALO, PADS, decided_by_rule, fold_codes, pad_texts, symbols_of
 from jprep.random.counter_bits import key
 from jprep.random.permutation import permuted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+HALVES = (0, 1)
+"""Equal sentences are in the same half, so a model of one half has not seen those of the other."""
+
 _SENTENCES = 4_000  # sentences that are converted at a time
+_STRETCH = 1 << 20  # characters of a stretch
 _INSIDE, _BOUNDARY, _IGNORED = 0, 1, 2
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A stretch of the padded sentences.
+    """A part of the padded sentences.
 
     Attributes:
         symbols: the characters, with `HALO` more at both ends; see `symbols_of`.
@@ -36,7 +41,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Examples:
-    """The sentences, in two files of a directory: characters, and labels.
+    """The sentences of both halves, in files of a directory.
 
     Args:
         folder: an existing directory for the files.
@@ -44,58 +49,101 @@ class Examples:
     """
 
     def __init__(self, folder: Path, size: int) -> None:
-        self._characters, self._labels = folder / "characters", folder / "labels"
-        self._size = size
+        self._halves = [_Half(folder / f"half-{half}", size) for half in HALVES]
         self.sentences = self.length = 0
 
-    @property
-    def batch_count(self) -> int:
-        """The number of batches of a pass."""
-        return -(-(self._characters.stat().st_size // 2 - 2 * HALO) // self._size)
+    def batch_count(self, halves: Collection[int] = HALVES) -> int:
+        """Return the number of batches of a pass over some halves."""
+        return sum(self._halves[half].batch_count for half in halves)
 
     def write(self, sentences: Iterable[list[str]]) -> Examples:
         """Write the sentences, each a list of words, one behind the other."""
-        with self._characters.open("wb") as characters, self._labels.open("wb") as labels:
-            characters.write(np.zeros(HALO, np.uint16).tobytes())
-            labels.write(bytes([_IGNORED]) * HALO)
-            held = list[list[str]]()
-            for words in sentences:
-                held.append(words)
-                if len(held) == _SENTENCES:
-                    self._write_group(held, characters, labels)
-                    held.clear()
-            self._write_group(held, characters, labels)
-            characters.write(np.zeros(HALO, np.uint16).tobytes())
-            labels.write(bytes([_IGNORED]) * HALO)
+        for words in sentences:
+            text = "".join(words)
+            self.sentences += 1
+            self.length += len(text)
+            self._halves[zlib.crc32(text.encode("utf-8", "surrogatepass")) % len(HALVES)].add(words)
+        for half in self._halves:
+            half.finish()
         return self
 
-    def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
-        """Yield stretches of all sentences, in another order in each pass."""
-        padded = np.memmap(self._characters, np.uint16, "r")
-        labels = np.memmap(self._labels, np.uint8, "r")
-        number = self.batch_count
+    def batches(self, epoch: int, seed: int, halves: Collection[int] = HALVES) -> Iterator[Batch]:
+        """Yield parts of all sentences of some halves, in another order in each pass."""
+        places = [(self._halves[half], place) for half in halves for place in range(self._halves[half].batch_count)]
+        number = len(places)
         order = permuted(np.arange(number), number, key(seed, epoch)) if number else np.zeros(0, np.int64)
-        for place in order.tolist():
-            start = HALO + place * self._size
-            end = min(start + self._size, len(padded) - HALO)
-            own: NDArray[np.uint8] = labels[start:end]
-            symbols = symbols_of(padded[start - HALO : end + HALO])
-            counted = ((own != _IGNORED) & ~beside_white_space(symbols)).astype(np.float32)
-            yield Batch(symbols, (own == _BOUNDARY).astype(np.float32), counted)
+        for each in order.tolist():
+            half, place = places[each]
+            yield half.batch(place)
 
-    def _write_group(self, sentences: list[list[str]], characters: Any, labels: Any) -> None:
+    def stretches(self, half: int) -> Iterator[Batch]:
+        """Yield all sentences of a half in order, in long parts of whole sentences."""
+        return self._halves[half].stretches()
+
+
+class _Half:
+    """Two files: characters, and labels."""
+
+    def __init__(self, stem: Path, size: int) -> None:
+        self._characters, self._labels = stem.with_suffix(".characters"), stem.with_suffix(".labels")
+        self._size, self._held = size, list[list[str]]()
+        self._append(np.zeros(HALO, np.uint16), np.full(HALO, _IGNORED, np.uint8))
+
+    @property
+    def batch_count(self) -> int:
+        return -(-(self._characters.stat().st_size // 2 - 2 * HALO) // self._size)
+
+    def add(self, words: list[str]) -> None:
+        self._held.append(words)
+        if len(self._held) == _SENTENCES:
+            self._write_held()
+
+    def finish(self) -> None:
+        self._write_held()
+        self._append(np.zeros(HALO, np.uint16), np.full(HALO, _IGNORED, np.uint8))
+
+    def batch(self, place: int) -> Batch:
+        padded, labels = self._arrays()
+        start = HALO + place * self._size
+        return _batch(padded, labels, start, min(start + self._size, len(padded) - HALO))
+
+    def stretches(self) -> Iterator[Batch]:
+        padded, labels = self._arrays()
+        start, last = HALO, len(padded) - HALO
+        while start < last:
+            end = min(start + _STRETCH, last)
+            while end < last and padded[end - PADS : end].any():
+                end += 1
+            yield _batch(padded, labels, start, end)
+            start = end
+
+    def _arrays(self) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+        return np.memmap(self._characters, np.uint16, "r"), np.memmap(self._labels, np.uint8, "r")
+
+    def _append(self, padded: NDArray[np.uint16], labels: NDArray[np.uint8]) -> None:
+        for path, data in ((self._characters, padded), (self._labels, labels)):
+            with path.open("ab") as file:
+                file.write(data.tobytes())
+
+    def _write_held(self) -> None:
+        sentences = self._held
         if not sentences:
             return
         texts = ["".join(words) for words in sentences]
         lengths = np.array([len(text) for text in texts], np.int64)
-        self.sentences += len(texts)
-        self.length += int(lengths.sum())
         padded, places = pad_texts(fold_codes(code_points("".join(texts))), lengths)
-        marks = np.full(len(padded), _IGNORED, np.uint8)
-        marks[places] = _INSIDE
+        labels = np.full(len(padded), _IGNORED, np.uint8)
+        labels[places] = _INSIDE
         word_lengths = np.array([len(word) for words in sentences for word in words], np.int64)
-        marks[places[np.cumsum(word_lengths) - word_lengths]] = _BOUNDARY
+        labels[places[np.cumsum(word_lengths) - word_lengths]] = _BOUNDARY
         starts = np.cumsum(lengths) - lengths
-        marks[places[starts[lengths > 0]]] = _IGNORED
-        characters.write(padded[HALO:-HALO].tobytes())
-        labels.write(marks[HALO:-HALO].tobytes())
+        labels[places[starts[lengths > 0]]] = _IGNORED
+        self._append(padded[HALO:-HALO], labels[HALO:-HALO])
+        sentences.clear()
+
+
+def _batch(padded: NDArray[np.uint16], labels: NDArray[np.uint8], start: int, end: int) -> Batch:
+    own = labels[start:end]
+    symbols = symbols_of(padded[start - HALO : end + HALO])
+    counted = ((own != _IGNORED) & ~decided_by_rule(symbols)[HALO:-HALO]).astype(np.float32)
+    return Batch(symbols, (own == _BOUNDARY).astype(np.float32), counted)

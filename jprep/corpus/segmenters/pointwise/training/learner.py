@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from jprep.corpus.segmenters.pointwise.features import LANES, FeatureConfig, Features, extract_features
+from jprep.corpus.segmenters.pointwise.second_look import FEATURES
 from jprep.corpus.segmenters.pointwise.weights import MAX_DIRECT, MAX_LANE, Weights
 
 if TYPE_CHECKING:
@@ -26,17 +27,27 @@ class LearnerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         learning_rate: learning rate of AdaGrad.
+        second_rate: the same for the second look.
         least_error: boundaries whose error is at most this are skipped, which saves time.
         batch: characters of a step.
     """
 
     learning_rate: Annotated[float, msgspec.Meta(gt=0, le=10)] = 0.15
+    second_rate: Annotated[float, msgspec.Meta(gt=0, le=10)] = 0.05
     least_error: Annotated[float, msgspec.Meta(ge=0, lt=0.5)] = 0.02
     batch: Annotated[int, msgspec.Meta(ge=16, le=1 << 20)] = 4096
 
 
-class _Table:
-    """The weights of one table, with the sums of their squared gradients and of their values at several times."""
+class Table:
+    """The weights of one table, with the sums of their squared gradients and of their values at several times.
+
+    Attributes:
+        values: the weights, float32.
+        total: sums of the weights at several times.
+
+    Args:
+        size: number of weights.
+    """
 
     def __init__(self, size: int) -> None:
         self.values = np.zeros(size, np.float32)
@@ -62,9 +73,9 @@ class Learner:
 
     def __init__(self, features: FeatureConfig, words: NDArray[np.uint8], config: LearnerConfig) -> None:
         self._features, self._words, self._config = features, words, config
-        self._rows = [_Table(lanes << bits) for bits, lanes in zip(features.row_bits, LANES, strict=True)]
-        self._direct = [_Table(1 << bits) for bits in features.direct_bits]
-        self._bias = _Table(1)
+        self._rows = [Table(lanes << bits) for bits, lanes in zip(features.row_bits, LANES, strict=True)]
+        self._direct = [Table(1 << bits) for bits in features.direct_bits]
+        self._bias = Table(1)
         self._averaged = 0
 
     def step(self, batch: Batch) -> tuple[float, float]:
@@ -82,15 +93,16 @@ class Learner:
         for table in (*self._rows, *self._direct, self._bias):
             table.total += table.values
 
-    def rounded(self) -> Weights:
-        """Return the average of the weights as integers."""
+    def weights(self) -> Weights:
+        """Return the average of the weights as integers, without a second look."""
         rows: list[Any] = [
-            _round(self._average(table), MAX_LANE, np.int8).reshape(-1, lanes)
+            rounded(self._average(table), MAX_LANE, np.int8).reshape(-1, lanes)
             for table, lanes in zip(self._rows, LANES, strict=True)
         ]
-        direct: list[Any] = [_round(self._average(table), MAX_DIRECT, np.int16) for table in self._direct]
-        bias = int(_round(self._average(self._bias), MAX_DIRECT, np.int16)[0])
-        return Weights(self._features, rows, direct, self._words, bias)
+        direct: list[Any] = [rounded(self._average(table), MAX_DIRECT, np.int16) for table in self._direct]
+        bias = int(rounded(self._average(self._bias), MAX_DIRECT, np.int16)[0])
+        second = np.zeros((FEATURES, 1 << self._features.second), np.int8)
+        return Weights(self._features, rows, direct, self._words, second, bias)
 
     def _scores(self, found: Features, size: int) -> NDArray[np.float32]:
         scores = np.full(size, self._bias.values[0], np.float32)
@@ -112,9 +124,10 @@ class Learner:
             table.learn(index[places], errors, rate)
         self._bias.learn(np.zeros(len(places), np.intp), errors, rate)
 
-    def _average(self, table: _Table) -> NDArray[np.float32]:
+    def _average(self, table: Table) -> NDArray[np.float32]:
         return table.total / np.float32(self._averaged) if self._averaged else table.values
 
 
-def _round(values: NDArray[np.float32], limit: int, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+def rounded(values: NDArray[np.float32], limit: int, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+    """Return weights as integers."""
     return np.clip(np.rint(values * SCALE), -limit, limit).astype(kind)
