@@ -188,7 +188,7 @@ def test_the_second_look_decides_where_the_first_sum_is_small(model):
     held = msgspec.structs.replace(model.weights, bias=model.weights.bias - small, second=no)
     sums, ruled = held.first_sums(symbols), decided_by_rule(symbols)
     assert (sums >= MARGIN // 2).any()
-    assert held.boundaries(padded).tolist() == (((sums > 0) & (np.abs(sums) >= MARGIN)) | ruled).tolist()
+    assert held.decide(padded)[0].tolist() == (((sums > 0) & (np.abs(sums) >= MARGIN)) | ruled).tolist()
 
 
 def test_the_second_look_learns_what_the_first_sums_cannot():
@@ -207,9 +207,7 @@ def test_the_second_look_learns_what_the_first_sums_cannot():
         fold_codes(np.array([ord(each) for each in "".join(texts)], np.uint32)), np.array([len(each) for each in texts])
     )
     starts = np.cumsum([len(word) for words in sentences for word in words])[:-1]
-    wrong = [
-        np.setxor1d(np.flatnonzero(each.boundaries(padded)[places]), starts).size for each in (plain, made.weights)
-    ]
+    wrong = [np.setxor1d(np.flatnonzero(each.decide(padded)[0][places]), starts).size for each in (plain, made.weights)]
     assert wrong[1] < wrong[0] / 5
 
 

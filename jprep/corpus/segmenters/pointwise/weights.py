@@ -15,11 +15,17 @@ from jprep.corpus.segmenters.pointwise.second_look import Doubts, find_doubts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SCALE = 16
+"""Units of a weight in one of the logarithm of odds."""
+
 MAX_LANE = 119
 """Largest absolute weight of an n-gram: 17 of them, each made positive by adding it, fit into the bits of a lane."""
 
 MAX_DIRECT = 4095
 """Largest absolute weight of a direct feature."""
+
+CERTAIN = np.int16(np.iinfo(np.int16).max)
+"""How sure the decisions of rules are; larger than every sum."""
 
 BLOCK = 1 << 14
 """Boundaries that are decided at a time: most arrays of a block stay in the processor's cache."""
@@ -56,17 +62,20 @@ class Weights(msgspec.Struct, frozen=True, dict=True):
             sums += table.take(index)
         return sums
 
-    def boundaries(self, padded: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """Return whether a word begins at each character of padded texts, see `pad_texts`; always at pads.
+    def decide(self, padded: NDArray[np.uint16]) -> tuple[NDArray[np.bool_], NDArray[np.int16]]:
+        """Return whether a word begins at each character of padded texts, see `pad_texts`, and how sure that is.
 
         The result is the same for every size of blocks: a sum depends on `HALO` characters on each side.
+
+        Returns:
+            found: whether a word begins there; true for pads.
+            sure: the absolute value of the sum that decides; `CERTAIN` where a rule does.
         """
         symbols = symbols_of(padded)
         sums, ruled = self.first_sums(symbols), decided_by_rule(symbols)
-        found: NDArray[np.bool_] = (sums > 0) | ruled
         doubts = find_doubts(symbols, sums, ruled, self.config.second)
-        found[doubts.places] = sums[doubts.places] + self._second_sums(doubts) > 0
-        return found
+        sums[doubts.places] += self._second_sums(doubts)
+        return (sums > 0) | ruled, np.where(ruled, CERTAIN, np.abs(sums))
 
     def first_sums(self, symbols: NDArray[np.uint32]) -> NDArray[np.int16]:
         """Return the sums of the boundaries in front of all characters of padded texts; 0 at the pads of both ends."""

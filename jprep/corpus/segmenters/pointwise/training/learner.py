@@ -9,15 +9,12 @@ import numpy as np
 
 from jprep.corpus.segmenters.pointwise.features import LANES, FeatureConfig, Features, extract_features
 from jprep.corpus.segmenters.pointwise.second_look import FEATURES
-from jprep.corpus.segmenters.pointwise.weights import MAX_DIRECT, MAX_LANE, Weights
+from jprep.corpus.segmenters.pointwise.weights import MAX_DIRECT, MAX_LANE, SCALE, Weights
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jprep.corpus.segmenters.pointwise.training.examples import Batch
-
-SCALE = 16
-"""Units of an integer weight in one of a trained weight."""
 
 _FLOOR = 0.1  # squared gradients at the start: what is rarely seen learns little
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from jprep.corpus.segmenters.pointwise.characters import HALO, decided_by_rule
 from jprep.corpus.segmenters.pointwise.second_look import FEATURES, MAX_SECOND, find_doubts
-from jprep.corpus.segmenters.pointwise.training.learner import SCALE, Table, rounded
+from jprep.corpus.segmenters.pointwise.training.learner import Table, rounded
+from jprep.corpus.segmenters.pointwise.weights import SCALE
 from jprep.random.counter_bits import key
 from jprep.random.permutation import permuted
 
