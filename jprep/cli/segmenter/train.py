@@ -16,7 +16,7 @@ from jprep.cli.completion.candidates import SEGMENTER
 if TYPE_CHECKING:
     from jprep.corpus.segmenters.pointwise.training.trainer import TrainingConfig
 
-_SIZES = ("characters", "pairs", "triples", "quadruples", "neighbours", "words")
+_SIZES = ("characters", "pairs", "triples", "quadruples", "neighbours", "words", "second")
 
 
 @click.command()
