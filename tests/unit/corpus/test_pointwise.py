@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.comparison import compare
 from jprep.corpus.segmenters.pointwise import Pointwise, weights
-from jprep.corpus.segmenters.pointwise.characters import HALO, decided_by_rule, fold_codes, pad_texts, symbols_of
+from jprep.corpus.segmenters.pointwise.characters import HALO, PADS, decided_by_rule, fold_codes, pad_texts, symbols_of
 from jprep.corpus.segmenters.pointwise.dictionary import jumandic_words, make_dictionary
 from jprep.corpus.segmenters.pointwise.features import LANES, WINDOW, FeatureConfig, extract_features, hash_words
 from jprep.corpus.segmenters.pointwise.model_file import (
@@ -29,7 +29,7 @@ from jprep.corpus.segmenters.pointwise.model_file import (
     write_model,
 )
 from jprep.corpus.segmenters.pointwise.second_look import FEATURES, MARGIN, find_doubts
-from jprep.corpus.segmenters.pointwise.training.examples import Examples
+from jprep.corpus.segmenters.pointwise.training.examples import HALVES, Examples
 from jprep.corpus.segmenters.pointwise.training.labelled import label_text, read_words
 from jprep.corpus.segmenters.pointwise.training.learner import LearnerConfig
 from jprep.corpus.segmenters.pointwise.training.trainer import TrainingConfig, train
@@ -277,6 +277,16 @@ class TestTraining:
         passes = [[batch.symbols.tobytes() for batch in examples.batches(epoch, 0)] for epoch in (0, 1)]
         assert sorted(passes[0]) == sorted(passes[1]) and passes[0] != passes[1]
         assert len(passes[0]) == examples.batch_count()
+
+    def test_long_parts_hold_whole_sentences(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("jprep.corpus.segmenters.pointwise.training.examples._STRETCH", 50)
+        sentences = made_sentences(60)
+        examples = Examples(tmp_path, 16).write(sentences)
+        parts = [part for half in HALVES for part in examples.stretches(half)]
+        assert len(parts) > 6
+        assert sum(int((part.symbols != 0).sum()) for part in parts) == sum(len("".join(words)) for words in sentences)
+        for part in parts:
+            assert not part.symbols[:HALO].any() and not part.symbols[-HALO - PADS :].any()
 
 
 class TestModelFile:

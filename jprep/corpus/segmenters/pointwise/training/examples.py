@@ -77,7 +77,7 @@ class Examples:
             yield half.batch(place)
 
     def stretches(self, half: int) -> Iterator[Batch]:
-        """Yield all sentences of a half in order, in long parts of whole sentences."""
+        """Yield all sentences of a half in order, in long parts of whole sentences, with pads at both ends."""
         return self._halves[half].stretches()
 
 
@@ -114,7 +114,9 @@ class _Half:
             end = min(start + _STRETCH, last)
             while end < last and padded[end - PADS : end].any():
                 end += 1
-            yield _batch(padded, labels, start, end)
+            stretch = _batch(padded, labels, start, end)
+            stretch.symbols[:HALO] = stretch.symbols[-HALO:] = 0  # not the sentences before and behind
+            yield stretch
             start = end
 
     def _arrays(self) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:

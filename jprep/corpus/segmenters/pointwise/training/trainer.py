@@ -45,7 +45,7 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     passes: Annotated[int, msgspec.Meta(ge=1, le=100)] = 4
     averaged_passes: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2
-    second_passes: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
+    second_passes: Annotated[int, msgspec.Meta(ge=1, le=100)] = 4
     seed: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] = 0
     features: FeatureConfig = FeatureConfig()
     learner: LearnerConfig = LearnerConfig()
