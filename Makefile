@@ -123,7 +123,8 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/py
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,near,pdf,web,report,view,sudachi,pyknp]'
+	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,near,pdf,web,report,view,sudachi,pyknp]' \
+	  --editable models/words
 	@touch $@
 
 # What the core is tested without: libraries of trackers, of object stores and the Hub, and Ray, all of which run in jprep's

@@ -1,8 +1,8 @@
-"""Build the source distributions and wheels of jprep and of every backend, all with one version.
+"""Build the source distributions and wheels of jprep, every backend and every model, all with one version.
 
     python .ci/build_release.py dist
 
-The version is stated once, in the `pyproject.toml` of jprep; backends read it from there. Each wheel is built from its
+The version is stated once, in the `pyproject.toml` of jprep; the others read it from there. Each wheel is built from its
 source distribution, so that what is published can be built again. Needs `build` and `hatchling`.
 """
 
@@ -15,7 +15,10 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PROJECTS = (ROOT, *sorted(path.parent for path in ROOT.glob("backends/*/pyproject.toml")))
+PROJECTS = (
+    ROOT,
+    *sorted(path.parent for folder in ("backends", "models") for path in ROOT.glob(f"{folder}/*/pyproject.toml")),
+)
 
 
 def version() -> str:

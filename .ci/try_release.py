@@ -19,6 +19,10 @@ from build_release import ROOT, distributions, version
 
 OLDEST = (3, 11)
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
+SEGMENT = """
+from jprep.corpus.segmenters.pointwise import Pointwise
+print(Pointwise().segment(["東京タワーへ行く。"])[0].replace(chr(0x1F), " "))
+"""
 INTERPRETER = re.compile(r"python3\.(\d+)")
 
 
@@ -44,7 +48,7 @@ def _minor(path: Path) -> re.Match[str] | None:
 
 
 class Environment:
-    """A fresh virtual environment that has jprep and its backends from a release, and a folder to work in.
+    """A fresh virtual environment that has jprep, its backends and its model of words from a release, and a folder to work in.
 
     Args:
         folder: where both are made.
@@ -104,6 +108,8 @@ def check(environment: Environment, *, train: bool) -> None:
         all(name in listed for name in ("torch", "deepspeed", "flax", "fairseq-xla", "keras")),
         "every backend in the list",
     )
+    words = environment.run("python", "-c", SEGMENT)
+    expect(words.split() == ["東京", "タワー", "へ", "行く", "。"], f"words of the model of jprep-words, got {words}")
     environment.run("jprep", "backends", "new", "sketch")
     expect((environment.folder / "jprep-sketch/pyproject.toml").exists(), "the package of a new backend")
     if train:

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import ROOT
 
 BACKENDS = sorted(ROOT.glob("backends/*/pyproject.toml"))
+MODELS = sorted(ROOT.glob("models/*/pyproject.toml"))
 RELEASE = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
 
 
@@ -20,8 +21,8 @@ def project(path: Path) -> dict[str, Any]:
     return table
 
 
-@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.parent.name)
-def test_a_backend_has_the_version_of_jprep(path: Path) -> None:
+@pytest.mark.parametrize("path", [*BACKENDS, *MODELS], ids=lambda path: path.parent.name)
+def test_every_distribution_has_the_version_of_jprep(path: Path) -> None:
     table = project(path)
     assert "version" in table["project"]["dynamic"]
     source = table["tool"]["hatch"]["version"]

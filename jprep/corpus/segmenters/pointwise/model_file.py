@@ -153,9 +153,10 @@ def installed_model() -> Path:
             raise MachineError(
                 what, where="segmenter pointwise: model", fix="install its distribution again"
             ) from error
+    fix = "name one with the option `model`" if found else f"pip install 'jprep[words]', or {TRAIN}"
     names = ", ".join(each.name for each in found)
     what = f"several models are installed: {names}" if found else "no model is installed"
-    raise MachineError(what, where="segmenter pointwise: model", fix=f"{TRAIN}, and name it with the option `model`")
+    raise MachineError(what, where="segmenter pointwise: model", fix=fix)
 
 
 def _read_header(data: bytes, where: str) -> _Header:
