@@ -2,8 +2,8 @@
 
     python .ci/build_release.py dist
 
-The version is stated once, in the `pyproject.toml` of jprep; the others read it from there. Each wheel is built from its
-source distribution, so that what is published can be built again. Needs `build` and `hatchling`.
+The version is stated once, in the `pyproject.toml` of jprep; the others read it from there. Each wheel is built from
+its source distribution, so that what is published can be built again. Needs `build` and `hatchling`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _minor(path: Path) -> re.Match[str] | None:
 
 
 class Environment:
-    """A fresh virtual environment that has jprep, its backends and its model of words from a release, and a folder to work in.
+    """A fresh virtual environment that has everything in a release, and a folder to work in.
 
     Args:
         folder: where both are made.
