@@ -17,6 +17,10 @@ from jprep.corpus.readers.wikitext.inline.links import SIMPLE_LINKS, LinkResolve
 from jprep.corpus.readers.wikitext.nesting import NestingResolver, has_nesting_signs
 from jprep.corpus.readers.wikitext.placeholders import EQUALS, PIPE, escape_title, remove_placeholders
 from jprep.corpus.readers.wikitext.punctuation import PunctuationRepair
+from jprep.corpus.readers.wikitext.tabular.assembly import assemble_rows
+from jprep.corpus.readers.wikitext.tabular.infoboxes import InfoboxRows
+from jprep.corpus.readers.wikitext.tabular.rows import TableRows
+from jprep.corpus.readers.wikitext.tabular.tabs import tabbed_rows
 from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, load_template_table
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 from jprep.corpus.readers.wikitext.transclusion.expander import Transcluder
@@ -54,15 +58,18 @@ class Extractor:
 
     def __init__(self, config: ExtractorConfig, *, namespaces: Mapping[str, int] | None = None) -> None:
         self.tally: Tally = Tally()
-        self._table = table = load_template_table(tuple(config.templates))
+        infoboxes = config.infoboxes == "rows"
+        self._table = table = load_template_table(tuple(config.templates), infoboxes=infoboxes)
         languages = table.lookups["language"].keys() | table.lookups["wiki"].keys()
         links = LinkResolver(namespaces or {}, languages, config, self.tally)
-        self._templates = TemplateExpander(table, self.tally)
+        show_infobox = InfoboxRows(table.infobox, self.tally).show if infoboxes else None
+        self._templates = TemplateExpander(table, self.tally, show_infobox)
         self._pages = load_template_pages(config.template_pages) if config.template_pages else None
         self._transcluder = self._make_transcluder(self._pages, namespaces or {}) if self._pages else None
         self._flat_link = SIMPLE_LINKS[config.links]
         self._elements = ElementResolver(config, self.tally)
-        self._nesting = NestingResolver(links, self._templates, config.tables, self.tally)
+        show_table = TableRows(self.tally).show if config.tables == "rows" else tabbed_rows if config.tables else None
+        self._nesting = NestingResolver(links, self._templates, show_table, self.tally)
         self._paragraphs = ParagraphBuilder(config, self.tally)
         self._punctuation = PunctuationRepair(_labels(table), self.tally)
 
@@ -92,6 +99,7 @@ class Extractor:
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
         text = drop_incomplete(decode_entities(text), self.tally)
         text = _remove_nesting_signs(self._punctuation.repair(text))
+        text = assemble_rows(text, self._elements.restore, self.tally)
         return "\n".join(self._paragraphs.build(self._elements.restore(text)))
 
     @property
