@@ -77,12 +77,14 @@ class Extractor:
         known = all_namespaces(namespaces)
         return Transcluder(Resolver(self._table, pages, known), self._templates, known, self.tally)
 
-    def extract(self, wikitext: str, title: str) -> str:
+    def extract(self, wikitext: str, title: str, timestamp: str = "") -> str:
         """Extract the text of one page.
 
         Args:
             wikitext: source of the page, with XML entities decoded.
             title: title of the page, which some templates show.
+            timestamp: time of its revision as in a dump (`2024-01-31T12:00:00Z`), which is the current time of template
+                pages; "" if it is unknown.
 
         Returns:
             One paragraph per line, stripped and without blank lines; "" for a page without text.
@@ -93,7 +95,7 @@ class Extractor:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
         if self._transcluder:
-            text = self._transcluder.expand(text, title)
+            text = self._transcluder.expand(text, title, timestamp)
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
         text = self._paragraphs.remove_line_markup(_resolve_inline(self._nesting.resolve(text)))
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
