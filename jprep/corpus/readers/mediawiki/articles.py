@@ -28,7 +28,7 @@ class ArticleExtractor:
         site_info: head of the export, which describes the wiki.
         namespaces: numbers of the namespaces to read.
         disambiguation: detects disambiguation pages, which are rejected; None keeps them.
-        extract: converts wikitext and title to text.
+        extract: converts wikitext, title and the time of the revision to text.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ArticleExtractor:
         site_info: SiteInfo,
         namespaces: list[int],
         disambiguation: DisambiguationDetector | None,
-        extract: Callable[[str, str], str],
+        extract: Callable[[str, str, str], str],
     ) -> None:
         self._namespaces, self._disambiguation, self._extract = namespaces, disambiguation, extract
         self._numbers = site_info.prefixes
@@ -51,7 +51,7 @@ class ArticleExtractor:
         """
         identity = f"{source}:{page.id}"
         reason, excerpt = self._reject_reason(page)
-        text = "" if reason else self._extract(page.text or "", page.title)
+        text = "" if reason else self._extract(page.text or "", page.title, page.timestamp)
         if not text:
             return Reject(identity, page.title, "reader.wikipedia", reason or "empty", excerpt)
         url = self._url + quote(page.title.replace(" ", "_"), safe="/:,()!'*;@&=+$") if self._url else ""

@@ -15,7 +15,10 @@ class ExtractorConfig(StepConfig, frozen=True):
     Attributes:
         headings: `keep` makes a paragraph of each heading whose section contains text; `drop` removes all headings.
         lists: keep list items (`*`, `#`, `;`), one per paragraph. Indented lines (`:`) are always kept.
-        tables: keep the rows of tables, one per paragraph, cells separated by tabs.
+        tables: keep the rows of tables, one per paragraph: true separates cells by tabs; `rows` puts the headers before
+            the values (`川：鴨川、長さ：31`) and drops layout tables.
+        infoboxes: `rows` keeps the parameters of infoboxes whose values are text, one per paragraph (`首都：東京`).
+            By default they are dropped.
         captions: keep the captions of pictures and galleries, one per paragraph.
         links: text of a link: its `label`, as displayed, or its `target`, the full title of the linked article
             (`[[貞観 (日本)|貞観]]13年` becomes 貞観 (日本)13年).
@@ -29,7 +32,8 @@ class ExtractorConfig(StepConfig, frozen=True):
 
     headings: Literal["keep", "drop"] = "keep"
     lists: bool = True
-    tables: bool = False
+    tables: bool | Literal["rows"] = False
+    infoboxes: Literal["rows"] | msgspec.UnsetType = msgspec.UNSET
     captions: bool = False
     links: Literal["label", "target"] = "label"
     math: bool = False

@@ -17,6 +17,10 @@ from jprep.corpus.readers.wikitext.inline.links import SIMPLE_LINKS, LinkResolve
 from jprep.corpus.readers.wikitext.nesting import NestingResolver, has_nesting_signs
 from jprep.corpus.readers.wikitext.placeholders import EQUALS, PIPE, escape_title, remove_placeholders
 from jprep.corpus.readers.wikitext.punctuation import PunctuationRepair
+from jprep.corpus.readers.wikitext.tabular.assembly import assemble_rows
+from jprep.corpus.readers.wikitext.tabular.infoboxes import InfoboxRows
+from jprep.corpus.readers.wikitext.tabular.rows import TableRows
+from jprep.corpus.readers.wikitext.tabular.tabs import tabbed_rows
 from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, load_template_table
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 from jprep.corpus.readers.wikitext.transclusion.expander import Transcluder
@@ -54,15 +58,18 @@ class Extractor:
 
     def __init__(self, config: ExtractorConfig, *, namespaces: Mapping[str, int] | None = None) -> None:
         self.tally: Tally = Tally()
-        self._table = table = load_template_table(tuple(config.templates))
+        infoboxes = config.infoboxes == "rows"
+        self._table = table = load_template_table(tuple(config.templates), infoboxes=infoboxes)
         languages = table.lookups["language"].keys() | table.lookups["wiki"].keys()
         links = LinkResolver(namespaces or {}, languages, config, self.tally)
-        self._templates = TemplateExpander(table, self.tally)
+        show_infobox = InfoboxRows(table.infobox, self.tally).show if infoboxes else None
+        self._templates = TemplateExpander(table, self.tally, show_infobox)
         self._pages = load_template_pages(config.template_pages) if config.template_pages else None
         self._transcluder = self._make_transcluder(self._pages, namespaces or {}) if self._pages else None
         self._flat_link = SIMPLE_LINKS[config.links]
         self._elements = ElementResolver(config, self.tally)
-        self._nesting = NestingResolver(links, self._templates, config.tables, self.tally)
+        show_table = TableRows(self.tally).show if config.tables == "rows" else tabbed_rows if config.tables else None
+        self._nesting = NestingResolver(links, self._templates, show_table, self.tally)
         self._paragraphs = ParagraphBuilder(config, self.tally)
         self._punctuation = PunctuationRepair(_labels(table), self.tally)
 
@@ -70,12 +77,14 @@ class Extractor:
         known = all_namespaces(namespaces)
         return Transcluder(Resolver(self._table, pages, known), self._templates, known, self.tally)
 
-    def extract(self, wikitext: str, title: str) -> str:
+    def extract(self, wikitext: str, title: str, timestamp: str = "") -> str:
         """Extract the text of one page.
 
         Args:
             wikitext: source of the page, with XML entities decoded.
             title: title of the page, which some templates show.
+            timestamp: time of its revision as in a dump (`2024-01-31T12:00:00Z`), which is the current time of template
+                pages; "" if it is unknown.
 
         Returns:
             One paragraph per line, stripped and without blank lines; "" for a page without text.
@@ -86,12 +95,13 @@ class Extractor:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
         if self._transcluder:
-            text = self._transcluder.expand(text, title)
+            text = self._transcluder.expand(text, title, timestamp)
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
         text = self._paragraphs.remove_line_markup(_resolve_inline(self._nesting.resolve(text)))
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
         text = drop_incomplete(decode_entities(text), self.tally)
         text = _remove_nesting_signs(self._punctuation.repair(text))
+        text = assemble_rows(text, self._elements.restore, self.tally)
         return "\n".join(self._paragraphs.build(self._elements.restore(text)))
 
     @property

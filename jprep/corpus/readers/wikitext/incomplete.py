@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from jprep.corpus.document import SENTENCE, Tally
-from jprep.corpus.readers.wikitext.placeholders import DROPPED, GONE, HEADING, LOST
+from jprep.corpus.readers.wikitext.placeholders import CELL_START, DROPPED, GONE, HEADING, LOST
 from jprep.corpus.sentences import RuleSplitter
 
 _UNIT = (
@@ -53,6 +53,9 @@ _LOSSES = tuple(
 """What is before and after a lost text that the sentence cannot do without."""
 
 _HOLE = re.compile(rf"(?<![{GONE}])[{GONE}]*{LOST}[{GONE}]*")
+_ONLY_UNIT = re.compile(rf"[ {GONE}]*(?:{_UNIT}|{_COUNTER})[。 {GONE}]*")
+"""A cell of a table that lost its number."""
+
 _REACH = 8
 _OPENERS, _CLOSERS = "（(", "）)"
 _SPLITTER = RuleSplitter()
@@ -63,7 +66,7 @@ def drop_incomplete(text: str, tally: Tally) -> str:
 
     Args:
         text: paragraphs, one per line, with the placeholders of missing text.
-        tally: receives the counts `incomplete.sentences` and `incomplete.brackets`.
+        tally: receives the counts `incomplete.sentences`, `incomplete.brackets` and `incomplete.cells`.
 
     Returns:
         The text without `LOST`. What is dropped leaves `DROPPED`.
@@ -77,8 +80,12 @@ def drop_incomplete(text: str, tally: Tally) -> str:
 def _repaired(line: str, tally: Tally) -> str:
     if line.startswith(HEADING) or "\t" in line:  # a row of a table is no sentence
         return line
-    sentences = _SPLITTER.mark(line).split(SENTENCE)
-    return "".join(_complete(sentence, tally) if LOST in sentence else sentence for sentence in sentences)
+    head = CELL_START if line.startswith(CELL_START) else ""
+    if head and _ONLY_UNIT.fullmatch(line, len(head)):
+        tally["incomplete.cells"] += 1
+        return head
+    sentences = _SPLITTER.mark(line[len(head) :]).split(SENTENCE)
+    return head + "".join(_complete(sentence, tally) if LOST in sentence else sentence for sentence in sentences)
 
 
 def _complete(sentence: str, tally: Tally) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.blocks.tables import table_rows
 from jprep.corpus.readers.wikitext.inline.links import LinkResolver
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, LINKED, PIPE
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
@@ -43,13 +43,19 @@ class NestingResolver:
     Args:
         links: resolves links.
         templates: expands templates.
-        keep_tables: whether to keep the rows of tables.
+        show_table: returns the text of what is between `{|` and `|}`; None drops tables.
         tally: receives the counts of tables and broken mark-up.
     """
 
-    def __init__(self, links: LinkResolver, templates: TemplateExpander, keep_tables: bool, tally: Tally) -> None:
+    def __init__(
+        self,
+        links: LinkResolver,
+        templates: TemplateExpander,
+        show_table: Callable[[str], str] | None,
+        tally: Tally,
+    ) -> None:
         self._links, self._templates, self._tally = links, templates, tally
-        self._keep_tables = keep_tables
+        self._show_table = show_table
         self._stack: list[_Frame] = []
         self._open = {"{{": 0, "{|": 0, "[[": 0}
 
@@ -64,7 +70,7 @@ class NestingResolver:
             if len(text) == before:
                 break
         text = self._parse(text) if has_nesting_signs(text) else text
-        return text.replace(LINKED, "") if self._keep_tables else text
+        return text.replace(LINKED, "") if self._show_table else text
 
     def _parse(self, text: str) -> str:
         pieces = _TOKEN.split(text)
@@ -133,7 +139,7 @@ class NestingResolver:
             deep = len(self._stack) > MAX_DEPTH
             content = self._pop()
             self._tally["tables"] += 1
-            self._show(table_rows(content) if self._keep_tables and not deep else f"\n{DROPPED}")
+            self._show(self._show_table(content) if self._show_table and not deep else f"\n{DROPPED}")
 
     def _break_to(self, kind: str) -> bool:
         """Break the frames above the nearest open frame of this kind; return False if there is none."""

@@ -38,8 +38,13 @@ HEADING = "\x06"
 LINKED = "\x0e"
 """Begins a table cell whose first `|` does not end its attributes, because a link or tag precedes it."""
 
+ROW, KEY, CELL = "\x10", "\x11", "\x12"
+ROW_LINES = ROW_START, KEY_START, CELL_START = EMPTY + ROW, EMPTY + KEY, EMPTY + CELL
+"""Begin the lines of a row of a table: `ROW_START` alone, then for each cell a line of its key and one of its text. As
+lines, cells pass through all other steps one by one; in the end, they become one paragraph."""
+
 _WORD_MARKS = "\x1f\x1e"
-_ALL = GONE + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + _WORD_MARKS
+_ALL = GONE + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + ROW + KEY + CELL + _WORD_MARKS
 _DELETE = dict.fromkeys(map(ord, _ALL))
 
 
@@ -50,6 +55,6 @@ def escape_title(title: str) -> str:
 
 def remove_placeholders(text: str) -> str:
     """Delete all placeholders and jprep's separators from an input."""
-    if any(map(text.__contains__, _ALL)):  # ten searches in C are much faster than translate() on every page
+    if any(map(text.__contains__, _ALL)):  # some searches in C are much faster than translate() on every page
         return text.translate(_DELETE)
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.placeholders import DROPPED
+from jprep.corpus.readers.wikitext.placeholders import CELL, DROPPED
 
 _PAIRS = dict(zip("（(「『〔［[〈《【", "）)」』〕］]〉》】", strict=True))
 _CLOSERS = frozenset(_PAIRS.values())
@@ -22,7 +22,7 @@ _EMPTY = (
     re.compile(r"（[\s、，,;；:：・]{0,20}）"),
     re.compile(r"\((?<![0-9A-Za-z_$\]>.]\()[\s、，,;；:：・]{0,20}\)"),  # not a function: main()
 )
-_LAST_WORD = re.compile(r"[^\s、，,;；:：・（(「『\[［/／]{1,12}\Z")
+_LAST_WORD = re.compile(rf"[^\s、，,;；:：・（(「『\[［/／{CELL}]{{1,12}}\Z")
 
 
 class PunctuationRepair:

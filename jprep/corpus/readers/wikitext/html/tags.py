@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from jprep.corpus.readers.wikitext.placeholders import BREAK, LINKED
 
@@ -30,17 +31,29 @@ _SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLO
 }
 _SHOWN_MARKED = _SHOWN | {"td": f"\n|{LINKED}", "th": f"\n!{LINKED}"}
 
+_TABLE_SIGNS = {"table": "{|", "caption": "|+", "td": "|", "th": "!"}
+_TABLE_TAG = re.compile(r"<(table|caption|td|th)(\s[^<>]{0,500})?>", re.I)
 
-def remove_tags(text: str, *, mark_cells: bool) -> str:
+
+def remove_tags(text: str, tables: bool | Literal["rows"]) -> str:
     """Remove HTML tags: those of blocks end paragraphs, those of tables become wikitext, `<ruby>` gets brackets.
 
     Args:
         text: a page whose references and literals are resolved.
-        mark_cells: mark table cells as having no attributes, for tables that are kept.
+        tables: whether tables are kept: true marks cells as having no attributes, `rows` keeps their attributes.
     """
-    shown = _SHOWN_MARKED if mark_cells else _SHOWN
+    if tables == "rows":
+        text = _TABLE_TAG.sub(_with_attributes, text)
+    shown = _SHOWN_MARKED if tables else _SHOWN
     pieces = _TAG.split(text)
     if len(pieces) > 1:
         pieces[1::2] = [shown.get(tag.lower(), "") for tag in pieces[1::2]]
         return "".join(pieces)
     return text
+
+
+def _with_attributes(tag: re.Match[str]) -> str:
+    """Return the wikitext of a tag that begins a table, a caption or a cell."""
+    sign = _TABLE_SIGNS[tag[1].lower()]
+    attributes = " ".join((tag[2] or "").replace("|", " ").split())
+    return f"\n{sign}{attributes}" + ("\n" if sign == "{|" else "|")

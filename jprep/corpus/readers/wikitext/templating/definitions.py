@@ -16,6 +16,8 @@ from jprep.errors import ConfigError
 
 BUILTIN_FILES = (Path(__file__).parent / "templates.toml", Path(__file__).parent / "names.toml")
 
+INFOBOX_FILE = Path(__file__).parent / "infoboxes.toml"
+
 WILDCARD_KEY = "*"
 """Key of the text that `*` in the name of a template matched."""
 
@@ -41,6 +43,22 @@ class TemplateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names_from: str = ""
 
 
+class InfoboxRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What infoboxes show, if they are kept.
+
+    Attributes:
+        names: names of infoboxes, as in `TemplateRule`. Without the option they are known and show nothing.
+        hidden: parts of the names of parameters that are left out.
+        pairs: endings of the names of parameters: the value of the first is the name of the second.
+        labels: what to show as the name of a parameter, by its name; "" leaves it out.
+    """
+
+    names: list[str] = []
+    hidden: list[str] = []
+    pairs: dict[str, str] = {}
+    labels: dict[str, str] = {}
+
+
 class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table file.
 
@@ -49,12 +67,18 @@ class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         lookup: values by key, for use in formats, e.g. languages by code.
         labels: words that are removed if the text after their colon was dropped.
         disambiguation: names and redirects of the templates that mark disambiguation pages; they show nothing.
+        infobox: names of infoboxes and their parameters.
     """
 
     show: list[TemplateRule] = []
     lookup: dict[str, dict[str, str]] = {}
     labels: list[str] = []
     disambiguation: list[str] = []
+    infobox: InfoboxRules = InfoboxRules()
+
+
+INFOBOX: list[TemplateFormat] = []
+"""The formats of infoboxes."""
 
 
 class TemplateTable:
@@ -62,25 +86,29 @@ class TemplateTable:
 
     Args:
         paths: further table files. A later entry replaces an earlier one of the same name.
+        infoboxes: whether to read the built-in list of infoboxes.
 
     Attributes:
         hashes: SHA-256 of every file, by its name or path.
         lookups: the lookups, by name.
         labels: words that are removed if the text after their colon was dropped.
         disambiguation: names of the templates that mark disambiguation pages.
+        infobox: the rules for infoboxes of all files.
 
     Raises:
         ConfigError: a file cannot be read, or an entry is invalid.
     """
 
-    def __init__(self, paths: Iterable[str] = ()) -> None:
+    def __init__(self, paths: Iterable[str] = (), *, infoboxes: bool = False) -> None:
         self.hashes: dict[str, str] = {}
         self.lookups: dict[str, dict[str, str]] = {}
         self.labels: set[str] = set()
         self.disambiguation: set[str] = set()
         self._formats: dict[str, list[TemplateFormat]] = {}
         self._patterns: list[tuple[re.Pattern[str], list[TemplateFormat]]] = []
-        files = [(path, self._read(path)) for path in (*BUILTIN_FILES, *map(Path, paths))]
+        self.infobox = InfoboxRules()
+        builtin = (*BUILTIN_FILES, INFOBOX_FILE) if infoboxes else BUILTIN_FILES
+        files = [(path, self._read(path)) for path in (*builtin, *map(Path, paths))]
         for _, file in files:
             self.labels.update(file.labels)
             self.disambiguation.update(file.disambiguation)
@@ -91,6 +119,7 @@ class TemplateTable:
         for path, file in files:
             for number, show in enumerate(file.show, 1):
                 self._enter(show, lookups, f"{path}, [[show]] number {number}")
+            self._enter_infoboxes(file.infobox)
         self._folded = {name.casefold(): formats for name, formats in self._formats.items()}
 
     def find(self, name: str) -> TemplateEntry | None:
@@ -115,7 +144,9 @@ class TemplateTable:
             raise ConfigError(what, where=str(path), fix="correct the path in the option `templates`") from error
         except (msgspec.DecodeError, ValueError) as error:
             raise ConfigError(f"invalid template table: {error}", where=str(path), fix=_SEE) from error
-        self.hashes[path.name if path in BUILTIN_FILES else str(path)] = hashlib.sha256(data).hexdigest()
+        self.hashes[path.name if path in (*BUILTIN_FILES, INFOBOX_FILE) else str(path)] = hashlib.sha256(
+            data
+        ).hexdigest()
         return file
 
     def _enter(self, show: TemplateRule, lookups: Mapping[str, Lookup], where: str) -> None:
@@ -125,6 +156,15 @@ class TemplateTable:
             names = [*show.names, *(self.lookups[show.names_from] if show.names_from else ())]
         except (ValueError, KeyError) as error:
             raise ConfigError(f"invalid entry: {error}", where=where, fix=_SEE) from error
+        self._enter_names(names, formats)
+
+    def _enter_infoboxes(self, rules: InfoboxRules) -> None:
+        self._enter_names(rules.names, INFOBOX)
+        labels, pairs = self.infobox.labels | rules.labels, self.infobox.pairs | rules.pairs
+        hidden = [*self.infobox.hidden, *rules.hidden]
+        self.infobox = InfoboxRules(hidden=hidden, pairs=pairs, labels=labels)
+
+    def _enter_names(self, names: Iterable[str], formats: list[TemplateFormat]) -> None:
         for name in names:
             if "*" in name and not name.endswith(":*"):
                 pattern = re.escape(name).replace(r"\*", "(.*)", 1)
@@ -134,9 +174,9 @@ class TemplateTable:
 
 
 @cache
-def load_template_table(paths: tuple[str, ...]) -> TemplateTable:
+def load_template_table(paths: tuple[str, ...], *, infoboxes: bool = False) -> TemplateTable:
     """Return the table of these files, read once per process; see `TemplateTable`."""
-    return TemplateTable(paths)
+    return TemplateTable(paths, infoboxes=infoboxes)
 
 
 _SEE = "see docs/wikitext.md for the format"

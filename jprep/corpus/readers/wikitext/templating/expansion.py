@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, GONE, LINKED, LOST
 from jprep.corpus.readers.wikitext.templating.definitions import (
+    INFOBOX,
     TITLE_KEY,
     WILDCARD_KEY,
     TemplateEntry,
@@ -30,13 +31,16 @@ class TemplateExpander:
     Args:
         table: what templates show.
         tally: receives the counts `templates.expanded`, `.hidden` (known to show no text) and `.unknown`.
+        show_infobox: returns the text of an infobox with these arguments; None shows nothing.
 
     Attributes:
         title: title of the current page, set by the caller.
     """
 
-    def __init__(self, table: TemplateTable, tally: Tally) -> None:
-        self._table, self._tally = table, tally
+    def __init__(
+        self, table: TemplateTable, tally: Tally, show_infobox: Callable[[Mapping[str, str]], str] | None = None
+    ) -> None:
+        self._table, self._tally, self._show_infobox = table, tally, show_infobox
         self._cache: dict[str, TemplateEntry | None] = {}
         self.title = ""
 
@@ -62,6 +66,8 @@ class TemplateExpander:
                 if shown := format.fill(arguments):
                     self._tally["templates.expanded"] += 1
                     return shown
+        if self._show_infobox and formats is INFOBOX:
+            return self._show_infobox(_arguments(rest, _EDGE.replace(LOST, "")))
         self._tally["templates.hidden"] += 1
         return LOST if formats and LOST in content else DROPPED
 
@@ -76,16 +82,16 @@ class TemplateExpander:
         return entry
 
 
-def _arguments(rest: str) -> dict[str, str]:
+def _arguments(rest: str, edge: str = _EDGE) -> dict[str, str]:
     arguments: dict[str, str] = {}
     count = 0
     for part in rest.split("|"):
         key, equals, value = part.partition("=")
         if equals:
-            arguments[key.strip()] = value.strip(_EDGE)
+            arguments[key.strip()] = value.strip(edge)
         else:
             count += 1
-            arguments[str(count)] = part.strip(_EDGE)
+            arguments[str(count)] = part.strip(edge)
     return arguments
 
 

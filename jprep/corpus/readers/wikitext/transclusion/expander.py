@@ -15,6 +15,7 @@ from jprep.corpus.readers.wikitext.transclusion.hidden import remove_hidden
 from jprep.corpus.readers.wikitext.transclusion.limits import MAX_DEPTH, MAX_TEMPLATES, Budget, OverLimitError
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.functions import ERROR, FUNCTIONS, FunctionCall
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import PageNames
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.times import parse_timestamp, show_variable
 from jprep.corpus.readers.wikitext.transclusion.resolution import Resolver, Template, static_name, without_prefix
 from jprep.corpus.readers.wikitext.transclusion.syntax import (
     Argument,
@@ -53,17 +54,17 @@ class Transcluder:
         self._namespaces = namespaces
         self._begin("")
 
-    def _begin(self, title: str) -> None:
-        self._page = PageNames(title, self._namespaces)
+    def _begin(self, title: str, timestamp: str = "") -> None:
+        self._page = PageNames(title, self._namespaces, parse_timestamp(timestamp))
         self._budget, self._depth = Budget(), 0
         self._bodies: dict[str, Nodes] = {}
 
-    def expand(self, text: str, title: str) -> str:
+    def expand(self, text: str, title: str, timestamp: str = "") -> str:
         """Return the wikitext of a page with the templates expanded that are pages of the dump."""
         calls = [match.start() for match in _NAME.finditer(text) if self._can_be_ours(match)] if "{{" in text else []
         if not calls:
             return text
-        self._begin(title)
+        self._begin(title, timestamp)
         out, done = list[str](), 0
         for start, end in outermost_braces(text):
             if (first := bisect_left(calls, start)) < len(calls) and calls[first] < end:
@@ -139,6 +140,8 @@ class Transcluder:
         if name in _SIGNS:
             return _SIGNS[name]
         if (variable := self._page.show(head.strip(), first if colon else None)) is not None:
+            return variable
+        if (variable := show_variable(name, self._page.time)) is not None:
             return variable
         if LOST in name and not name.startswith("#"):
             self._tally["templates.unknown"] += 1

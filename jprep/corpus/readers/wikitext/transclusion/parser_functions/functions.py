@@ -10,6 +10,7 @@ from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.placeholders import GONE, LOST
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.expressions import ExpressionError, evaluate_expression
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import PageNames
+from jprep.corpus.readers.wikitext.transclusion.parser_functions.times import UnknownTimeError, format_time
 from jprep.corpus.readers.wikitext.transclusion.syntax import Argument, Nodes
 
 ERROR = '<strong class="error"></strong>'
@@ -126,6 +127,17 @@ def _ifexist(call: FunctionCall) -> str:
     return call.value(2)
 
 
+def _time(call: FunctionCall) -> str:
+    """Return a time in UTC on a Japanese wiki. Other languages and the local time of a wiki are unknown."""
+    form, date = call.value(0), call.value(1)
+    if LOST in form or LOST in date or call.value(2) not in ("", "ja") or call.value(3):
+        return LOST
+    try:
+        return format_time(form, date, call.page.time)
+    except UnknownTimeError:
+        return LOST
+
+
 def _formatnum(call: FunctionCall) -> str:
     """Return a number with commas; without them for the second argument `R`, as it is for `NOSEP`."""
     number, option = call.value(0), call.value(1)
@@ -180,6 +192,7 @@ FUNCTIONS: dict[str, Callable[[FunctionCall], str]] = {
     "#ifexpr": _ifexpr,
     "#iferror": _iferror,
     "#ifexist": _ifexist,
+    "#time": _time,
     "#titleparts": _titleparts,
     "lc": lambda call: call.value(0).lower(),
     "uc": lambda call: call.value(0).upper(),

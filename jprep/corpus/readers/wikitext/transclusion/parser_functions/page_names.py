@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 
 _ESCAPED = {"'": "&#39;", '"': "&#34;", "&": "&#38;"}
 _LINE_MARKUP = "*#:;="
@@ -27,10 +28,11 @@ class PageNames:
     Args:
         title: title of the page with its namespace.
         namespaces: namespace numbers by lower-case name; see `all_namespaces`.
+        time: time of its revision, if it is known.
     """
 
-    def __init__(self, title: str, namespaces: dict[str, int]) -> None:
-        self._numbers = namespaces
+    def __init__(self, title: str, namespaces: dict[str, int], time: datetime | None = None) -> None:
+        self._numbers, self.time = namespaces, time
         self.namespace, self.name = self._split(title)
 
     def show(self, variable: str, title: str | None = None) -> str | None:

@@ -1,0 +1,1 @@
+"""Convert tables and infoboxes to rows of text, one per paragraph."""
