@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,22 @@ PATIENCE = 600.0
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+REPEATED = {
+    "test_a_bomb_is_stopped_in_bounded_memory": 3,
+    "test_a_killed_run_resumes_with_the_same_result": 3,
+    "test_a_line_of_50_mb": 3,
+    "test_changed_while_the_build_runs": 2,
+    "test_equals_the_normaliser_on_the_probe_text": 3,
+    "test_garbage_in_unfinished_work_is_made_again": 2,
+    "test_killed_and_resumed_with_more_workers": 3,
+    "test_killed_at_random_moments": 3,
+    "test_one_process_dies": 2,
+    "test_resumed_work_with_flipped_bits_has_the_same_output": 2,
+    "test_shards_do_not_change_documents": 2,
+    "test_text_after_a_converted_character_is_kept": 2,
+}
+"""Test → n: the daily tests have the first of n parameters, and then every n-th."""
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -43,10 +60,18 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 100) else None
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True)  # before tests marked `soak` are left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup`, run the tests of a file in one process, which makes once what they share."""
+    """Leave parameters of tests in `REPEATED` to `make soak`.
+
+    With `--dist loadgroup`, the tests of a file run in one process, which makes once what they share.
+    """
+    seen = Counter[tuple[object, str]]()
     for item in items:
+        name = item.name.partition("[")[0]
+        seen[item.parent, name] += 1
+        if name in REPEATED and seen[item.parent, name] % REPEATED[name] != 1:
+            item.add_marker("soak")
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 

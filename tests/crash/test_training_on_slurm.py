@@ -57,6 +57,7 @@ def allocation(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> Iterat
     cluster.command("scancel", found[1])
 
 
+@pytest.mark.soak
 def test_a_run_on_two_nodes_ends_on_one_after_the_other_is_lost(allocation: SlurmCluster, tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "torch", {"device": "cpu", "threads": 1})
     prepared = bench.prepare(CASE, hosts="slurm", **KILLED)

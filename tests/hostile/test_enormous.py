@@ -110,6 +110,7 @@ def assert_read(pages: list[str], build: Build, put: Put) -> None:
     assert done.run.cpu_s < 60
 
 
+@pytest.mark.soak
 def test_any_depth_of_markup(build: Build, put: Put) -> None:
     assert_read([nested(name) for name in NESTS], build, put)
 

@@ -20,8 +20,10 @@ LONG = {
     "test_a_decoder_learns_from_an_exported_dataset",
     "test_a_killed_run_ends_like_an_uninterrupted_one",
     "test_a_non_finite_loss_ends_the_run",
+    "test_equivalent_options_make_the_same_steps",
     "test_fairseq_cannot_be_imported_without_hashable_dataclasses",
     "test_fairseq_itself_learns_from_an_exported_dataset",
+    "test_two_hosts_take_the_steps_of_one_and_resume_together",
 }
 """Tests that take a minute or more on XLA, which compiles each program, and that are run daily with plain fairseq."""
 

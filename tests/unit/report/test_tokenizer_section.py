@@ -99,6 +99,7 @@ def test_hostile_pieces_texts_and_names_are_shown_as_text(tmp_path: Path) -> Non
     assert "&lt;b&gt;.txt" in page and "<img" not in page
 
 
+@pytest.mark.soak
 def test_a_large_vocabulary_gives_a_small_page(tmp_path: Path) -> None:
     beside = word_level(tmp_path, [f"語{number}" * 20 for number in range(250_000)])
     page = page_of([finished(tmp_path / "tokenizer", small("bpe"))], beside=[str(beside)])

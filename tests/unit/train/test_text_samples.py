@@ -87,7 +87,7 @@ def test_a_stopped_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert read_samples(run) == []
 
 
-@pytest.mark.backends
+@pytest.mark.soak
 def test_predictions_of_other_tasks_are_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch)
     run = trained_run(tmp_path)
