@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from importlib.metadata import version
 from itertools import islice
@@ -30,11 +31,14 @@ from jprep.tokenizer.evaluation import score_tokenizer
 from jprep.tokenizer.export import FILES, write_tokenizer_files
 from jprep.tokenizer.model_card import README, model_card
 from jprep.tokenizer.normalizers import export_normalizers, for_raw_text
+from jprep.tokenizer.sources.required import resolve_required
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.training_data import TrainingData
 from jprep.tokenizer.vocabulary import Vocabulary
 from jprep.tokenizer.word_spaces import keep_spaces
+
+_log = logging.getLogger(__name__)
 
 _STAGED = "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
@@ -88,12 +92,12 @@ class _Training:
         executor: Executor,
         progress: ProgressReporter,
     ) -> None:
-        self._data, self._config, self._out = data, config, out
+        self._data, self._config, self._out = data, resolve_required(config), out
         self._folder, self._state = out.path, out.state
         self._executor, self._progress = executor, progress
         self._special = special_tokens(config)
         data.inspect()
-        self._normalizers = _normalizers(data, config)
+        self._normalizers = _normalizers(data, self._config)
         export_normalizers(self._normalizers, " ")  # fail before hours of counting if a normaliser cannot be exported
         self._made_from = plain(self._fields())
 
@@ -102,7 +106,7 @@ class _Training:
         return {
             "format": FORMAT,
             "material": self._data.fields(),
-            "config": self._config,
+            "config": msgspec.structs.replace(self._config, sources=msgspec.UNSET),  # `material` has what they contain
             "normalizers": self._normalizers,
             "splitter": self._for_raw_text(self._data.splitter),
             "segmenter": self._for_raw_text(self._data.segmenter),
@@ -155,7 +159,10 @@ class _Training:
         counts = counted.counts | vocabulary.counts | {"characters.in_alphabet": len(vocabulary.alphabet)}
         card = self._card(counts)
         write_card(staged, card)
-        return msgspec.structs.replace(card, figures=_figures(Tokenizer(staged), counted.sample))
+        tokenizer = Tokenizer(staged)
+        return msgspec.structs.replace(
+            card, figures=_figures(tokenizer, counted.sample) | _figures_by_source(tokenizer, counted)
+        )
 
     def _card(self, counts: dict[str, int]) -> TokenizerCard:
         identity = fingerprint(self._made_from)
@@ -209,6 +216,10 @@ def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, 
     if config.normalizers is not None:
         return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
     normalizers = for_raw_text(data.normalizers)
+    if not data.agree:
+        _log.warning(
+            "the sources have different normalizers, so the tokenizer applies none; tokenizer.normalizers sets some"
+        )
     return keep_spaces(normalizers) if config.boundaries == "spaces" else normalizers
 
 
@@ -217,9 +228,7 @@ def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
 
     Only pieces of several words make it worth stating how many tokens cut words.
     """
-    with sample.open(encoding="utf-8", newline="\n") as lines:
-        scored = islice(lines, 0, None, _SCORED_EVERY)
-        figures = score_tokenizer(tokenizer, (line.rstrip("\n") for line in scored)).figures()
+    figures = score_tokenizer(tokenizer, _lines([sample])).figures()
     if tokenizer.card.config.boundaries != "super":
         figures.pop("word_cut_rate", None)
     with sample.open(encoding="utf-8", newline="\n") as lines:
@@ -227,6 +236,22 @@ def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
     if differing := _differing(tokenizer, compared):
         figures["paragraphs_with_other_ids_when_exported"] = differing
     return figures
+
+
+def _figures_by_source(tokenizer: Tokenizer, counted: UnitCounts) -> dict[str, float]:
+    """Return the share of each source, and characters per token and the share of restored paragraphs on its sample."""
+    figures: dict[str, float] = {}
+    for name, share in counted.shares.items():
+        scores = score_tokenizer(tokenizer, _lines(counted.samples[name])).figures()
+        kept = ("characters_per_token", "lossless_rate")
+        figures |= {f"share.{name}": share} | {f"{key}.{name}": scores[key] for key in kept if key in scores}
+    return figures
+
+
+def _lines(paths: Iterable[Path]) -> Iterable[str]:
+    for path in paths:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            yield from (line.rstrip("\n") for line in islice(lines, 0, None, _SCORED_EVERY))
 
 
 def _differing(tokenizer: Tokenizer, marked: list[str]) -> int:
