@@ -76,6 +76,8 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         required: pieces that enter the vocabulary however rare they are: a list, or the path of a file with one piece
             in each line.
         reserved: number of special tokens for later use, `<|reserved_0|>` and so on.
+        extends: a tokenizer that is extended: a folder with `tokenizer.json`, or a name on the Hub. Its ids stay as
+            they are, and new pieces are appended up to `vocab_size`; its `model` and its special tokens are kept.
     """
 
     model: ModelType = "bpe"
@@ -99,6 +101,7 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     sources: list[TokenizerSource] | msgspec.UnsetType = msgspec.UNSET
     required: list[str] | str | msgspec.UnsetType = msgspec.UNSET
     reserved: int | msgspec.UnsetType = msgspec.UNSET
+    extends: str | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         """Set what the model type determines: tokens of whole words have no spaces and no newlines."""
@@ -130,6 +133,11 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """The names of the reserved special tokens."""
         count = 0 if self.reserved is msgspec.UNSET else self.reserved
         return [f"<|reserved_{number}|>" for number in range(count)]
+
+    @property
+    def extended(self) -> str:
+        """`extends` with its default: none."""
+        return "" if self.extends is msgspec.UNSET else self.extends
 
     @property
     def needs_corpus(self) -> bool:
@@ -187,7 +195,7 @@ def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
         raise ConfigError("the alphabet of byte-bpe is the 256 bytes", where=where, fix=fix)
     for key, what, fix in find_problems(config.source_list):
         raise ConfigError(f"{what} (key `{key}`)", where=where, fix=fix)
-    for what, fix in [*_contradictions(config), *_source_contradictions(config)]:
+    for what, fix in [*_contradictions(config), *_source_contradictions(config), *_extension_contradictions(config)]:
         raise ConfigError(what, where=where, fix=fix)
 
 
@@ -231,3 +239,23 @@ def _source_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]
                 f'boundaries = "none" ignores the segmenter of the source {source.name!r}',
                 'remove the segmenter, or use boundaries = "train"',
             )
+
+
+_OF_THE_OLD = ("special", "digits", "spaces", "newline", "normalizers", "crossing", "model_max_length")
+"""Keys that an extended tokenizer takes over."""
+
+
+def _extension_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
+    """Yield what `extends` excludes, and how to correct it."""
+    if not config.extended:
+        return
+    if config.model not in _SUPER_MODELS or config.boundaries not in ("train", "none"):
+        yield (
+            f"only BPE can be extended, with boundaries train or none, not {config.model} with {config.boundaries!r}",
+            "remove `model` and `boundaries`, or `extends`",
+        )
+    for key in _OF_THE_OLD:
+        if getattr(config, key) != getattr(TokenizerConfig(), key):
+            yield f"`{key}` is that of the tokenizer that is extended", f"remove `{key}`"
+    if config.required_list or any(source.required for source in config.source_list):
+        yield "required pieces cannot be added to the tokenizer that is extended", "remove `required`"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BOUNDARIES = "tokenizer.boundaries="
 _ALL_BOUNDARIES = ("train", "super", "hard", "none", "spaces", "bert")
 _SETS = "roberta, bert, gpt, t5, sentencepiece, hf-unigram, none"
-_KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
+_KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special", "extends")
 
 
 @click.command()
@@ -35,6 +35,7 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 @click.option("--alphabet", type=int, metavar="N", help="Characters with their own piece. Default: cover 99.95 %.")
 @click.option("--boundaries", type=click.Choice(list(_ALL_BOUNDARIES)), help="Use of words. Default: train.")
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help=f"{_SETS}; or a further token.")
+@click.option("--extends", metavar="TOKENIZER", help="Add pieces to this tokenizer: a folder, or a name on the Hub.")
 @click.option("--segmenter", type=SEGMENTER, metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
 @click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
