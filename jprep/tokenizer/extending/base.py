@@ -92,7 +92,7 @@ class BaseTokenizer:
     def _inner(self, characters: Sequence[str]) -> dict[str, Any]:
         """Return the tokenizer without what it does at the beginning of a text only."""
         vocab = self.model["vocab"] | {each: self.size + number for number, each in enumerate(characters)}
-        changed = {"truncation": None, "padding": None, "added_tokens": [], "post_processor": None}
+        changed: dict[str, Any] = {"truncation": None, "padding": None, "added_tokens": [], "post_processor": None}
         steps = {key: _within_text(self.document.get(key)) for key in ("normalizer", "pre_tokenizer")}
         return self.document | changed | steps | {"model": self.model | {"vocab": vocab}}
 

@@ -107,11 +107,10 @@ def _add(joins: Joins, required: Iterable[str], known: set[str]) -> list[str]:
     """Add the joins that form the required pieces; return the pieces that are not known yet."""
     added = dict[str, None]()
     for piece in required:
-        first, *rest = merged(piece, joins)
-        for symbol in rest:
-            joins.add(first, symbol)
-            first += symbol
-            added |= {} if first in known else {first: None}
+        while len(parts := merged(piece, joins)) > 1:
+            joins.add(parts[0], parts[1])
+            joined = parts[0] + parts[1]
+            added |= {} if joined in known else {joined: None}
     return list(added)
 
 

@@ -48,7 +48,7 @@ def _read(given: list[str] | str, where: str) -> list[str]:
     if isinstance(given, list):
         return given
     try:
-        lines = Path(given).read_text(encoding="utf-8-sig", newline="").split("\n")
+        lines = Path(given).read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         fix = "give a text file in UTF-8 with one piece in each line"
         raise ConfigError(f"cannot read the required pieces: {error}", where=f"{where}: {given}", fix=fix) from error
