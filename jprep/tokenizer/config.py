@@ -144,6 +144,13 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         """Whether the training reads the recipe's own corpus."""
         return not self.source_list or not all(source.paths or source.corpus for source in self.source_list)
 
+    def for_small_text(self) -> TokenizerConfig:
+        """Return the config without what a small vocabulary has no room for: required pieces and another tokenizer."""
+        unset, sources = msgspec.UNSET, self.sources
+        if self.source_list:
+            sources = [msgspec.structs.replace(source, required=[]) for source in self.source_list]
+        return msgspec.structs.replace(self, required=unset, extends=unset, sources=sources)
+
     @property
     def least_count(self) -> int:
         """`min_frequency` with its default."""
