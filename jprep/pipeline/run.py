@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -352,8 +351,8 @@ def _fetch(plan: RunPlan, reporter: RunReporter) -> None:
 def _tokenizer(plan: RunPlan, reporter: RunReporter) -> int:
     config = plan.recipe.tokenizer or TokenizerConfig()
     dataset = plan.recipe.dataset or DatasetConfig()
-    cache, own = plan.paths.tokenizer / HASH_CACHE, partial(Corpus, plan.paths.corpus)
-    material = training_data(config, plan.recipe.name, own, cache, dataset.held_out)
+    cache = plan.paths.tokenizer / HASH_CACHE
+    material = training_data(config, plan.recipe.name, lambda: Corpus(plan.paths.corpus), cache, dataset.held_out)
     with reporter.executor(plan) as (executor, progress):
         card = train_tokenizer(material, config, plan.paths.tokenizer, executor, progress)
     reporter.result(card.signature)

@@ -22,10 +22,10 @@ from jprep.tokenizer.counting.sequences import FIRST_SYMBOL
 from jprep.tokenizer.extending.base import BaseTokenizer
 from jprep.tokenizer.learning.alphabet import DEFAULT_COVERAGE
 from jprep.tokenizer.learning.assembly import BYTES
-from jprep.tokenizer.learning.required import PairJoins, merged
 from jprep.tokenizer.learning.selection import learn_fitting
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import CUT, read_units, write_units
+from jprep.tokenizer.sources.joins import PairJoins, merged
 from jprep.tokenizer.vocabulary import SPACE
 
 _MOST_SYMBOLS = 1 << 19

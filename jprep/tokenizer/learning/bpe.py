@@ -17,11 +17,11 @@ from jprep.tokenizer.learning.assembly import (
     with_special,
 )
 from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandidates
-from jprep.tokenizer.learning.required import PieceJoins, complete
 from jprep.tokenizer.learning.selection import Selection, select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, cut_unknown, read_units, write_units
 from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
+from jprep.tokenizer.sources.joins import PieceJoins, complete
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
 

@@ -12,11 +12,11 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats import byte_level
 from jprep.tokenizer.learning.assembly import check_all_learnt, check_special_tokens, pieces_to_learn, with_special
 from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandidates
-from jprep.tokenizer.learning.required import PairJoins, complete
 from jprep.tokenizer.learning.selection import learn_fitting, select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, read_units, write_units
 from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
+from jprep.tokenizer.sources.joins import PairJoins, complete
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import Vocabulary, VocabularyPiece
 

@@ -15,7 +15,7 @@ from jprep.engine.executors.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.tokenizer.config import tokenizer_config
-from jprep.tokenizer.learning.required import PieceJoins, complete, merged
+from jprep.tokenizer.sources.joins import PieceJoins, complete, merged
 from jprep.tokenizer.sources.required import resolve_required
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.train import train
