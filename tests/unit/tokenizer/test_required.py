@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Exported
 
@@ -52,6 +52,7 @@ def test_required_pieces_are_pieces_and_texts_of_their_own_are_one_token(model: 
 PIECES = st.lists(st.text("abc", min_size=2, max_size=5), max_size=6, unique=True)
 
 
+@settings(deadline=None)
 @given(PIECES, PIECES, st.text("abcd", max_size=12))
 def test_text_is_cut_as_without_required_pieces_and_then_joined(
     learnt: list[str], required: list[str], text: str

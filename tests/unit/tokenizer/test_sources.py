@@ -18,6 +18,10 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Exported
 
 from jprep.corpus.api import Corpus
+from jprep.corpus.build import build
+from jprep.corpus.config import decode_recipe
+from jprep.dataset.manifest import DatasetConfig
+from jprep.dataset.pack import pack
 from jprep.engine.executors.local import Local
 from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.runner import SilentProgress
@@ -90,6 +94,7 @@ def test_the_shares_are_those_of_the_weights(models: dict[str, Path]) -> None:
     assert card.figures["lossless_rate.code"] == card.figures["lossless_rate.en"] == 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 10**12)), min_size=1, max_size=5))
 def test_rounding_changes_no_share_by_more_than_a_thousandth(sources: list[tuple[int, int]]) -> None:
     shares, units = [Fraction(weight, 10) for weight, _ in sources], [count for _, count in sources]
@@ -98,6 +103,7 @@ def test_rounding_changes_no_share_by_more_than_a_thousandth(sources: list[tuple
         assert abs(Fraction(product, sum(products)) / (share / sum(shares)) - 1) <= Fraction(1, 999)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.dictionaries(st.text("abc", max_size=3), st.integers(1, 9)), max_size=4))
 def test_streams_are_merged_as_one_table(tables: list[dict[str, int]]) -> None:
     def blocks(table: dict[str, int]) -> Iterator[Any]:
@@ -116,7 +122,7 @@ def test_streams_are_merged_as_one_table(tables: list[dict[str, int]]) -> None:
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "unigram"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=st.lists(st.sampled_from(SPELLINGS), max_size=60).map("".join))
 def test_any_text_comes_back_byte_for_byte(models: dict[str, Path], model: str, text: str) -> None:
     """No normalizer is applied: the sources have different ones."""
@@ -165,6 +171,54 @@ def test_the_bytes_do_not_depend_on_the_workers_and_weights_are_cheap(
 def test_a_tokenizer_without_sources_records_none() -> None:
     config = json.loads(msgspec.json.encode(TokenizerConfig()))
     assert {"sources", "required", "reserved", "extends"}.isdisjoint(config)
+
+
+@pytest.fixture(scope="module")
+def corpus(tables: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """One corpus of the three sources, with words in all of them."""
+    keys = ("name", "paths", "as_is", "normalizers")
+    sources = [{"reader": "text"} | {key: table[key] for key in keys if key in table} for table in tables]
+    recipe = decode_recipe({"name": "all", "corpus": {"sources": sources, "segmenter": "spaces"}})
+    folder = tmp_path_factory.mktemp("corpus")
+    build(recipe, folder, Local(1), SilentProgress())
+    return Corpus(folder)
+
+
+def of_corpus(corpus: Corpus, tables: list[dict[str, Any]], held_out: Sequence[str] = ()) -> SourcesTrainingData:
+    sources = tokenizer_config({"sources": tables}, "test").source_list
+    return SourcesTrainingData("all", sources, lambda: corpus, Path("unused"), held_out)
+
+
+def test_sources_of_a_corpus_are_counted_each_for_itself(corpus: Corpus, tmp_path: Path) -> None:
+    tables = [{"name": "ja"}, {"name": "rest", "corpus_sources": ["en", "code"], "segmenter": "none"}]
+    config = tokenizer_config({"sources": tables, "vocab_size": 380, "model": "byte-bpe"}, "test")
+    card = train(of_corpus(corpus, tables), config, tmp_path / "t", Local(1), SilentProgress())
+    assert card.counts["units.counted.ja"] == 33  # the words of the corpus
+    assert card.counts["units.counted.rest"] > 100  # "(" is a unit of raw text, and not a word
+    assert card.figures["share.ja"] == pytest.approx(0.5, rel=1e-3)
+    assert card.normalizers == [] and [source["name"] for source in card.sources] == ["ja", "en", "code"]
+    pack(corpus, tmp_path / "t", DatasetConfig(validation=0), tmp_path / "dataset", Local(1), SilentProgress())
+    path = tokenizer_config({"sources": [{"name": "all", "corpus": str(corpus.folder)}]}, "test").source_list
+    assert len(SourcesTrainingData("all", path, no_corpus, Path("unused")).sources) == 3
+
+
+def test_unknown_and_held_out_sources_are_refused(corpus: Corpus) -> None:
+    with pytest.raises(ConfigError, match="the corpus has no source 'zh'"):
+        of_corpus(corpus, [{"name": "zh"}])
+    with pytest.raises(ConfigError, match="'ja' is held out"):
+        of_corpus(corpus, [{"name": "ja"}], held_out=["ja"])
+
+
+def test_a_source_without_text_is_refused(tables: list[dict[str, Any]], tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(ConfigError, match="this source has no text"):
+        trained(tmp_path / "out", [tables[0], {"name": "empty", "paths": [str(tmp_path / "empty.txt")]}])
+
+
+def test_the_card_names_no_place(models: dict[str, Path], tables: list[dict[str, Any]]) -> None:
+    card = (models["bpe"] / "card.json").read_text(encoding="utf-8")
+    assert str(Path(tables[0]["paths"][0]).parent) not in card
+    assert '"weight":3.0' in card or '"weight": 3.0' in card
 
 
 @pytest.mark.parametrize(
