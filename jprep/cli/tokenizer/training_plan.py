@@ -77,6 +77,9 @@ def _describe_corpus(corpus: Corpus, counted: set[str]) -> str:
 def _describe_model(config: TokenizerConfig) -> Iterator[str]:
     from jprep.tokenizer.special_tokens import special_tokens
 
+    if config.extended:
+        yield f"  extend   {config.extended} to {config.vocab_size:,} ids, boundaries {config.boundaries}"
+        return
     special = special_tokens(config)
     tokens = [*special.head, *special.tail]
     shown = [*tokens[:_SHOWN], *([f"and {len(tokens) - _SHOWN} more"] if len(tokens) > _SHOWN else [])]
