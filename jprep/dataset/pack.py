@@ -170,8 +170,12 @@ def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    """Reject a tokenizer that expects text of other normalisers. One from elsewhere takes any text."""
-    if tokenizer.card.external:
+    """Reject a tokenizer that expects text of other normalisers.
+
+    One from elsewhere takes any text, and so does one without normalisers whose sources had different ones.
+    """
+    card = tokenizer.card
+    if card.external or (card.config.source_list and not card.normalizers):
         return
     normalizers = for_raw_text(corpus.manifest.made_from["documents"]["normalizers"])
     if tokenizer.card.config.boundaries == "spaces":

@@ -210,6 +210,10 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
         yield from (("filter", ref) for ref in source.filters or [])
         yield from (("normalizer", ref) for ref in source.normalizers or [])
     yield from (("normalizer", ref) for ref in [*corpus.normalizers, *(tokenizer.normalizers or [])])
+    for own in tokenizer.source_list:
+        yield "reader", own.reader
+        yield from (("normalizer", ref) for ref in own.normalizers)
+        yield "segmenter", own.segmenter or "none"
     yield from (("filter", ref) for ref in corpus.filters)
     yield from (("signal", ref) for ref in [*corpus.signals, *corpus.line_signals])
     yield from (("splitter", corpus.splitter), ("segmenter", corpus.segmenter))

@@ -19,7 +19,7 @@ from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.pack import pack
 from jprep.engine.executors.choice import make_executor
 from jprep.engine.output_directory import OutputDirectory
-from jprep.engine.output_kinds import RECIPE
+from jprep.engine.output_kinds import HASH_CACHE, RECIPE
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError, MismatchError
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
@@ -31,8 +31,8 @@ from jprep.pipeline.submitted_training import plan_submission, train_in_job
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from jprep.pipeline.tiny_scale import list_changes, scale_down
 from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.sources.data import training_data
 from jprep.tokenizer.train import train as train_tokenizer
-from jprep.tokenizer.training_data import CorpusTrainingData
 from jprep.train.exporting import export, newest_export
 from jprep.train.launcher.cross_validation import check_destinations, fold_count, fold_directories, train_folds
 from jprep.train.launcher.launch import PreparedRun, backend_name, prepare_run
@@ -351,7 +351,8 @@ def _fetch(plan: RunPlan, reporter: RunReporter) -> None:
 def _tokenizer(plan: RunPlan, reporter: RunReporter) -> int:
     config = plan.recipe.tokenizer or TokenizerConfig()
     dataset = plan.recipe.dataset or DatasetConfig()
-    material = CorpusTrainingData(Corpus(plan.paths.corpus), dataset.held_out)
+    cache = plan.paths.tokenizer / HASH_CACHE
+    material = training_data(config, plan.recipe.name, lambda: Corpus(plan.paths.corpus), cache, dataset.held_out)
     with reporter.executor(plan) as (executor, progress):
         card = train_tokenizer(material, config, plan.paths.tokenizer, executor, progress)
     reporter.result(card.signature)

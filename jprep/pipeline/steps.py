@@ -57,7 +57,8 @@ def wanted_steps(recipe: Recipe, *, tokenizer: bool = False) -> set[Step]:
         wanted.add("dataset")
     if (wanted or recipe.tokenizer) and not tokenizer:
         wanted.add("tokenizer")
-    if wanted & {"tokenizer", "dataset"} or recipe.corpus.sources:
+    trains = "tokenizer" in wanted and (recipe.tokenizer or TokenizerConfig()).needs_corpus
+    if trains or "dataset" in wanted or recipe.corpus.sources:
         wanted.add("corpus")
     return wanted
 

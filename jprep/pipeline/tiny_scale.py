@@ -86,7 +86,8 @@ def _source(source: Source) -> Source:
 
 def _tokenizer(config: TokenizerConfig) -> TokenizerConfig:
     alphabet = 0 if config.model in ("byte-bpe", "words") else min(config.alphabet or _ALPHABET, _ALPHABET)
-    return msgspec.structs.replace(config, vocab_size=min(config.vocab_size, _VOCABULARY), alphabet=alphabet)
+    size = min(config.vocab_size, _VOCABULARY)
+    return msgspec.structs.replace(config.for_small_text(), vocab_size=size, alphabet=alphabet)
 
 
 def _dataset(config: DatasetConfig) -> DatasetConfig:

@@ -76,8 +76,11 @@ def read_card(folder: Path) -> TokenizerCard:
     Raises:
         ConfigError: the directory holds no finished tokenizer, or one of a later jprep.
     """
-    if is_external(folder):
-        return external_card(folder)
+    return external_card(folder) if is_external(folder) else read_own_card(folder)
+
+
+def read_own_card(folder: Path) -> TokenizerCard:
+    """Read the `card.json` of a directory, also of an extended tokenizer; see `read_card`."""
     card = read_manifest(
         folder / CARD_JSON, TokenizerCard, what="tokenizer", command="jprep tokenizer train", work="training"
     )

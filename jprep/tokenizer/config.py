@@ -10,6 +10,7 @@ import msgspec
 from jprep.config import parse_config
 from jprep.corpus.config import StepRef
 from jprep.errors import ConfigError
+from jprep.tokenizer.sources.config import TokenizerSource, find_problems
 
 ModelType = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "words"]
 Boundaries = Literal["train", "super", "hard", "none", "spaces", "bert"]
@@ -29,6 +30,7 @@ _MINIMUM = {
     "model_max_length": 0,
     "threads": 1,
     "min_frequency": 0,
+    "reserved": 0,
 }
 _SEQUENCES = 0.35
 _SUPER_MODELS = ("bpe", "byte-bpe")
@@ -69,6 +71,13 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             0.35.
         handle_chinese_chars: under `boundaries = "bert"`, whether each CJK ideograph is a word, as in BERT; by default
             true.
+        sources: sources of the training text in the proportions of their weights, instead of the whole corpus. For
+            `boundaries` `train` and `none`.
+        required: pieces that enter the vocabulary however rare they are: a list, or the path of a file with one piece
+            in each line.
+        reserved: number of special tokens for later use, `<|reserved_0|>` and so on.
+        extends: a tokenizer that is extended: a folder with `tokenizer.json`, or a name on the Hub. Its ids stay as
+            they are, and new pieces are appended up to `vocab_size`; its `model` and its special tokens are kept.
     """
 
     model: ModelType = "bpe"
@@ -89,6 +98,10 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     min_frequency: int | msgspec.UnsetType = msgspec.UNSET
     sequences: float | msgspec.UnsetType = msgspec.UNSET
     handle_chinese_chars: bool | msgspec.UnsetType = msgspec.UNSET
+    sources: list[TokenizerSource] | msgspec.UnsetType = msgspec.UNSET
+    required: list[str] | str | msgspec.UnsetType = msgspec.UNSET
+    reserved: int | msgspec.UnsetType = msgspec.UNSET
+    extends: str | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         """Set what the model type determines: tokens of whole words have no spaces and no newlines."""
@@ -104,6 +117,39 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def whole_words(self) -> bool:
         """Whether tokens have no space of their own: decoding puts one between two words."""
         return self.model == "words" or self.boundaries == "bert"
+
+    @property
+    def source_list(self) -> list[TokenizerSource]:
+        """`sources` with its default."""
+        return [] if self.sources is msgspec.UNSET else self.sources
+
+    @property
+    def required_list(self) -> list[str] | str:
+        """`required` with its default."""
+        return [] if self.required is msgspec.UNSET else self.required
+
+    @property
+    def reserved_tokens(self) -> list[str]:
+        """The names of the reserved special tokens."""
+        count = 0 if self.reserved is msgspec.UNSET else self.reserved
+        return [f"<|reserved_{number}|>" for number in range(count)]
+
+    @property
+    def extended(self) -> str:
+        """`extends` with its default: none."""
+        return "" if self.extends is msgspec.UNSET else self.extends
+
+    @property
+    def needs_corpus(self) -> bool:
+        """Whether the training reads the recipe's own corpus."""
+        return not self.source_list or not all(source.paths or source.corpus for source in self.source_list)
+
+    def for_small_text(self) -> TokenizerConfig:
+        """Return the config without what a small vocabulary has no room for: required pieces and another tokenizer."""
+        unset, sources = msgspec.UNSET, self.sources
+        if self.source_list:
+            sources = [msgspec.structs.replace(source, required=[]) for source in self.source_list]
+        return msgspec.structs.replace(self, required=unset, extends=unset, sources=sources)
 
     @property
     def least_count(self) -> int:
@@ -154,7 +200,9 @@ def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
     if config.model == "byte-bpe" and config.alphabet:
         fix = 'remove `alphabet`, or use model = "bpe"'
         raise ConfigError("the alphabet of byte-bpe is the 256 bytes", where=where, fix=fix)
-    for what, fix in _contradictions(config):
+    for key, what, fix in find_problems(config.source_list):
+        raise ConfigError(f"{what} (key `{key}`)", where=where, fix=fix)
+    for what, fix in [*_contradictions(config), *_source_contradictions(config), *_extension_contradictions(config)]:
         raise ConfigError(what, where=where, fix=fix)
 
 
@@ -179,3 +227,42 @@ def _contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
         yield 'digits = "split" is not for whole words', 'remove it, or use model = "bpe"'
     if model == "unigram" and config.least_count > 1:
         yield "unigram merges no pieces, so it has no min_frequency", "remove it; `max_words` cuts rare words"
+
+
+def _source_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
+    """Yield what sources exclude, and how to correct it."""
+    if not config.source_list:
+        return
+    if config.boundaries not in ("train", "none") or config.model == "words":
+        yield (
+            f'sources are for boundaries = "train" and "none", not for {config.model} with {config.boundaries!r}',
+            "remove `sources`, or change `boundaries` and `model`",
+        )
+    if config.least_count > 1:
+        yield "the counts of sources are multiplied for their weights, so min_frequency has no meaning", "remove it"
+    for source in config.source_list:
+        if config.boundaries == "none" and source.segmenter not in ("", "none"):
+            yield (
+                f'boundaries = "none" ignores the segmenter of the source {source.name!r}',
+                'remove the segmenter, or use boundaries = "train"',
+            )
+
+
+_OF_THE_OLD = ("special", "digits", "spaces", "newline", "normalizers", "crossing", "model_max_length")
+"""Keys that an extended tokenizer takes over."""
+
+
+def _extension_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
+    """Yield what `extends` excludes, and how to correct it."""
+    if not config.extended:
+        return
+    if config.model not in _SUPER_MODELS or config.boundaries not in ("train", "none"):
+        yield (
+            f"only BPE can be extended, with boundaries train or none, not {config.model} with {config.boundaries!r}",
+            "remove `model` and `boundaries`, or `extends`",
+        )
+    for key in _OF_THE_OLD:
+        if getattr(config, key) != getattr(TokenizerConfig(), key):
+            yield f"`{key}` is that of the tokenizer that is extended", f"remove `{key}`"
+    if config.required_list or any(source.required for source in config.source_list):
+        yield "required pieces cannot be added to the tokenizer that is extended", "remove `required`"

@@ -47,18 +47,35 @@ def model_card(card: TokenizerCard) -> str:
 def _lines(card: TokenizerCard) -> Iterator[str]:
     config = card.config
     yield from ("---", "language: ja", "tags: [tokenizer, japanese, jprep]", "---", "", f"# {card.name}", "")
-    size = card.counts.get("vocabulary.size", config.vocab_size)
-    yield f"A {config.model} tokenizer for Japanese, {size:,} ids. {_BOUNDARIES[config.boundaries]}"
-    yield from (_losses(config), "")
+    yield from _kind(card)
     yield from ("```python", "from transformers import AutoTokenizer", "")
     yield from ('tokenizer = AutoTokenizer.from_pretrained(".")  # this folder', "```", "")
-    yield from _normalising(card)
-    yield from table("Settings", _settings(card))
+    if not config.extended:
+        yield from _normalising(card)
+    yield from table("Settings", _settings_of_extension(config) if config.extended else _settings(card))
     yield from table("Figures, on a sample of the corpus that it was trained on", card.figures)
     yield from table("Counted while training", card.counts)
     yield from _sources(card)
     yield from ("## Provenance", "", f"`{card.signature}`", "")
     yield "`card.json` holds the corpus's fingerprint, all settings and the versions of the libraries that learnt it."
+
+
+def _kind(card: TokenizerCard) -> Iterator[str]:
+    config, size = card.config, card.counts.get("vocabulary.size", card.config.vocab_size)
+    if config.extended:
+        old = card.counts["ids.old"]
+        yield from (
+            f"The tokenizer {config.extended} of {old:,} ids with {size - old:,} more; old ids are unchanged.",
+            "",
+        )
+        return
+    yield f"A {config.model} tokenizer for Japanese, {size:,} ids. {_BOUNDARIES[config.boundaries]}"
+    yield from (_losses(config), "")
+
+
+def _settings_of_extension(config: TokenizerConfig) -> dict[str, object]:
+    keys = ("extends", "model", "vocab_size", "alphabet", "boundaries", "max_words", "max_piece_chars")
+    return {key: getattr(config, key) for key in keys}
 
 
 def _losses(config: TokenizerConfig) -> str:
@@ -73,13 +90,23 @@ def _settings(card: TokenizerCard) -> dict[str, object]:
     """Return the effective config, with defaults filled in."""
     config, special = card.config, special_tokens(card.config)
     given = {key: getattr(config, key) for key in config.__struct_fields__ if key != "normalizers"}
-    given = {key: value for key, value in given.items() if value is not msgspec.UNSET}
+    given = {key: value for key, value in given.items() if value is not msgspec.UNSET} | _lists(config)
     shown = " ".join((*special.tokens[:_SHOWN], "…") if len(special.tokens) > _SHOWN else special.tokens)
     return given | {
         "alphabet": card.counts.get("characters.in_alphabet", config.alphabet),
         "special": f"`{shown}`",
         "model_max_length": config.model_max_length or special.max_length,
     }
+
+
+def _lists(config: TokenizerConfig) -> dict[str, object]:
+    """Return keys with lists as a reader wants to see them."""
+    found: dict[str, object] = {}
+    if config.source_list:
+        found["sources"] = ", ".join(f"{source.name}: {source.weight:g}" for source in config.source_list)
+    if config.required_list:
+        found["required"] = f"{len(config.required_list):,} pieces"
+    return found
 
 
 def _normalising(card: TokenizerCard) -> Iterator[str]:

@@ -90,7 +90,7 @@ DEFAULT_SETS: dict[ModelType, str] = {
 
 
 def special_tokens(config: TokenizerConfig) -> SpecialTokens:
-    """Return a tokenizer's special tokens: one set, with additional tokens after it, before a final `<mask>`.
+    """Return a tokenizer's special tokens: one set, additional and reserved tokens after it, before a final `<mask>`.
 
     Raises:
         ConfigError: two sets, a repeated token, or a token that cannot be distinguished from text.
@@ -105,6 +105,7 @@ def special_tokens(config: TokenizerConfig) -> SpecialTokens:
     )
     if not chosen.unk and config.model != "byte-bpe":  # every other model type needs one as a last resort
         chosen = msgspec.structs.replace(chosen, head=("<unk>", *chosen.head), unk="<unk>")
+    additional += config.reserved_tokens
     _check_additional(additional, chosen)
     return msgspec.structs.replace(chosen, tail=(*additional, *chosen.tail))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,18 +24,23 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, remove_tree, write_atomic
 from jprep.io.failpoints import failpoint
 from jprep.tokenizer import learning
-from jprep.tokenizer.card import CARD_JSON, FORMAT, TRAIN_AGAIN, TokenizerCard, read_card, write_card
+from jprep.tokenizer.card import CARD_JSON, FORMAT, TRAIN_AGAIN, TokenizerCard, read_own_card, write_card
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import UnitCounts, units
 from jprep.tokenizer.evaluation import score_tokenizer
 from jprep.tokenizer.export import FILES, write_tokenizer_files
 from jprep.tokenizer.model_card import README, model_card
 from jprep.tokenizer.normalizers import export_normalizers, for_raw_text
+from jprep.tokenizer.sources.required import resolve_required
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.training_data import TrainingData
 from jprep.tokenizer.vocabulary import Vocabulary
 from jprep.tokenizer.word_spaces import keep_spaces
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _STAGED = "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
@@ -67,18 +73,33 @@ def train(
             a tokenizer.
         JprepError: any other failure; finished counts are kept, and the same call resumes.
     """
-    out = output_directory(folder)
+    kind = _kind_of(config)
+    out = output_directory(folder, kind.files)
     with out.claim():
-        return _Training(data, config, out, executor, progress).run(restart=restart)
+        return kind(data, config, out, executor, progress).run(restart=restart)
 
 
-def output_directory(folder: Path) -> OutputDirectory:
+def _kind_of(config: TokenizerConfig) -> type[Training]:
+    if not config.extended:
+        return Training
+    from jprep.tokenizer.extending.training import ExtensionTraining  # it imports this module
+
+    return ExtensionTraining
+
+
+def output_directory(folder: Path, files: tuple[str, ...] = FILES) -> OutputDirectory:
     """Return the output directory of a tokenizer, with the names of its files."""
-    return OutputDirectory(folder, TOKENIZER, files=(*FILES, README))
+    return OutputDirectory(folder, TOKENIZER, files=(*files, README))
 
 
-class _Training:
-    """A run of `train` that holds the directory's lock."""
+class Training:
+    """A run of `train` that holds the directory's lock.
+
+    Attributes:
+        files: names of the files that the tokenizer may have.
+    """
+
+    files: tuple[str, ...] = FILES
 
     def __init__(
         self,
@@ -88,27 +109,41 @@ class _Training:
         executor: Executor,
         progress: ProgressReporter,
     ) -> None:
-        self._data, self._config, self._out = data, config, out
-        self._folder, self._state = out.path, out.state
+        self._data, self._config, self._out = data, resolve_required(config), out
+        self._folder, self._state, self._staged = out.path, out.state, out.state / _STAGED
         self._executor, self._progress = executor, progress
-        self._special = special_tokens(config)
+        self._special = special_tokens(self._config)
         data.inspect()
-        self._normalizers = _normalizers(data, config)
+        self._normalizers = self._choose_normalizers()
         export_normalizers(self._normalizers, " ")  # fail before hours of counting if a normaliser cannot be exported
         self._made_from = plain(self._fields())
+
+    def _choose_normalizers(self) -> list[dict[str, Any]]:
+        """Return the descriptions of the normalisers for raw text."""
+        config, data = self._config, self._data
+        if config.normalizers is not None:
+            return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
+        normalizers = for_raw_text(data.normalizers)
+        if not data.agree:
+            _log.warning("the sources have different normalizers: the tokenizer has none (see tokenizer.normalizers)")
+        return keep_spaces(normalizers) if config.boundaries == "spaces" else normalizers
 
     def _fields(self) -> dict[str, Any]:
         """Return the fingerprint fields."""
         return {
             "format": FORMAT,
             "material": self._data.fields(),
-            "config": self._config,
+            "config": self._without_places(),
             "normalizers": self._normalizers,
             "splitter": self._for_raw_text(self._data.splitter),
             "segmenter": self._for_raw_text(self._data.segmenter),
             "versions": {"units": units.VERSION, "learning": learning.VERSION},
             "libraries": {name: version(name) for name in _LIBRARIES},
         }
+
+    def _without_places(self) -> TokenizerConfig:
+        """Return the config without what `material` has: the contents of the sources, wherever they are."""
+        return msgspec.structs.replace(self._config, sources=msgspec.UNSET)
 
     def _for_raw_text(self, step: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return a step if the tokenizer needs it to segment raw text."""
@@ -124,38 +159,47 @@ class _Training:
         counted = self._data.count(self._config, self._state, self._executor, self._progress)
         failpoint("tokenizer.counted")
         self._progress.begin("learning", 0)
-        vocabulary = self._learn(counted)
-        failpoint("tokenizer.learnt")
-        self._progress.begin("scoring", 0)
-        card = self._publish(self._stage(vocabulary, counted))
+        card = self._publish(self._make(counted))
         self._out.clean()
         return card
 
-    def _learn(self, counted: UnitCounts) -> Vocabulary:
-        """Learn the vocabulary. A config error clears the claim, so that the next attempt reuses the counts."""
+    def _make(self, counted: UnitCounts) -> TokenizerCard:
+        """Learn the tokenizer, write it to the staging folder and score it."""
+        scratch = self._state / "learning"
+        vocabulary = self._learn(lambda: learning.learn(counted, self._config, self._special, scratch))
+        return self._stage(vocabulary, counted)
+
+    def _learn(self, learn: Callable[[], T]) -> T:
+        """Call what learns. A config error clears the claim, so that the next attempt reuses the counts."""
         try:
-            return _in_thread(lambda: learning.learn(counted, self._config, self._special, self._state / "learning"))
+            learnt = _in_thread(learn)
         except ConfigError:
             self._out.forget_claim()
             raise
+        failpoint("tokenizer.learnt")
+        self._progress.begin("scoring", 0)
+        return learnt
 
     def _finished(self) -> TokenizerCard:
         """Return the card of a finished tokenizer if it is the requested one and its files are intact."""
         self._data.check_comparable(self._folder)
-        card = read_card(self._folder)
+        card = read_own_card(self._folder)
         self._out.verify(self._made_from, card.made_from, card.files.items(), TRAIN_AGAIN)
         self._out.clean()
         return card
 
     def _stage(self, vocabulary: Vocabulary, counted: UnitCounts) -> TokenizerCard:
         """Write the directory to a staging folder, and score it."""
-        staged = self._state / _STAGED
+        staged = self._staged
         remove_tree(staged)
         write_tokenizer_files(vocabulary, self._normalizers, staged)
         counts = counted.counts | vocabulary.counts | {"characters.in_alphabet": len(vocabulary.alphabet)}
         card = self._card(counts)
         write_card(staged, card)
-        return msgspec.structs.replace(card, figures=_figures(Tokenizer(staged), counted.sample))
+        tokenizer = Tokenizer(staged)
+        return msgspec.structs.replace(
+            card, figures=_figures(tokenizer, counted.sample) | _figures_by_source(tokenizer, counted)
+        )
 
     def _card(self, counts: dict[str, int]) -> TokenizerCard:
         identity = fingerprint(self._made_from)
@@ -166,7 +210,7 @@ class _Training:
             signature=_signature(self._data.name, self._config, identity),
             fingerprint=identity,
             made_from=self._made_from,
-            config=self._config,
+            config=self._recorded_config(),
             normalizers=self._normalizers,
             splitter=self._for_raw_text(self._data.splitter),
             segmenter=self._for_raw_text(self._data.segmenter),
@@ -176,9 +220,16 @@ class _Training:
             files={},
         )
 
+    def _recorded_config(self) -> TokenizerConfig:
+        """Return the config for the card, without places on this machine."""
+        if not self._config.source_list:
+            return self._config
+        sources = [msgspec.structs.replace(source, paths=[], corpus="") for source in self._config.source_list]
+        return msgspec.structs.replace(self._config, sources=sources)
+
     def _publish(self, card: TokenizerCard) -> TokenizerCard:
         """Move the staged files to the output directory, the card last."""
-        staged = self._state / _STAGED
+        staged = self._staged
         (staged / CARD_JSON).unlink()
         write_atomic(staged / README, model_card(card).encode())
         files = {path.name: file_sha256(path) for path in sorted(staged.iterdir())}
@@ -190,9 +241,9 @@ class _Training:
         return card
 
 
-def _in_thread(work: Callable[[], Vocabulary]) -> Vocabulary:
+def _in_thread(work: Callable[[], T]) -> T:
     """Run a function in a thread, so that the main thread can handle Ctrl-C, which the training library ignores."""
-    done: Future[Vocabulary] = Future()
+    done: Future[T] = Future()
 
     def run() -> None:
         try:
@@ -204,22 +255,12 @@ def _in_thread(work: Callable[[], Vocabulary]) -> Vocabulary:
     return done.result()
 
 
-def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, Any]]:
-    """Return the descriptions of the normalisers for raw text."""
-    if config.normalizers is not None:
-        return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
-    normalizers = for_raw_text(data.normalizers)
-    return keep_spaces(normalizers) if config.boundaries == "spaces" else normalizers
-
-
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
     """Score a tokenizer on the sample, and count the paragraphs for which the exported tokenizer gives other ids.
 
     Only pieces of several words make it worth stating how many tokens cut words.
     """
-    with sample.open(encoding="utf-8", newline="\n") as lines:
-        scored = islice(lines, 0, None, _SCORED_EVERY)
-        figures = score_tokenizer(tokenizer, (line.rstrip("\n") for line in scored)).figures()
+    figures = score_tokenizer(tokenizer, read_sample([sample])).figures()
     if tokenizer.card.config.boundaries != "super":
         figures.pop("word_cut_rate", None)
     with sample.open(encoding="utf-8", newline="\n") as lines:
@@ -227,6 +268,23 @@ def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
     if differing := _differing(tokenizer, compared):
         figures["paragraphs_with_other_ids_when_exported"] = differing
     return figures
+
+
+def _figures_by_source(tokenizer: Tokenizer, counted: UnitCounts) -> dict[str, float]:
+    """Return the share of each source, and characters per token and the share of restored paragraphs on its sample."""
+    figures: dict[str, float] = {}
+    for name, share in counted.shares.items():
+        scores = score_tokenizer(tokenizer, read_sample(counted.samples[name])).figures()
+        kept = ("characters_per_token", "lossless_rate")
+        figures |= {f"share.{name}": share} | {f"{key}.{name}": scores[key] for key in kept if key in scores}
+    return figures
+
+
+def read_sample(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield the paragraphs of a sample that are scored."""
+    for path in paths:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            yield from (line.rstrip("\n") for line in islice(lines, 0, None, _SCORED_EVERY))
 
 
 def _differing(tokenizer: Tokenizer, marked: list[str]) -> int:

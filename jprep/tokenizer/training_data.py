@@ -34,6 +34,7 @@ class TrainingData(ABC):
         splitter: description of the sentence splitter; None if unknown.
         segmenter: description of the segmenter; None if there was none.
         sources: name, licence and homepage of each source.
+        agree: whether all sources have these normalisers.
     """
 
     name: str
@@ -42,6 +43,7 @@ class TrainingData(ABC):
     splitter: dict[str, Any] | None
     segmenter: dict[str, Any] | None
     sources: list[dict[str, Any]]
+    agree: bool = True
 
     def inspect(self) -> None:  # noqa: B027 - not needed by most kinds
         """Inspect the data. Called first, once the output directory has been claimed and locked."""
@@ -64,25 +66,33 @@ class CorpusTrainingData(TrainingData):
     Args:
         corpus: the corpus.
         held_out: names of sources of validation and test splits, which are left out.
+
+    Attributes:
+        held_out: the names, sorted.
+        made_from: everything that the corpus depends on.
     """
 
     def __init__(self, corpus: Corpus, held_out: Sequence[str] = ()) -> None:
         self._corpus = self.corpus = corpus
-        self._held_out = sorted(held_out)
-        self.name, made_from = corpus.manifest.name, corpus.manifest.made_from
-        self.normalizers, self.splitter, self.segmenter = _steps(made_from)
+        self.held_out = sorted(held_out)
+        self.name, self.made_from = corpus.manifest.name, corpus.manifest.made_from
+        self.normalizers, self.splitter, self.segmenter = _steps(self.made_from)
         sources = corpus.manifest.sources
-        self.sources = [_about(source) for source in sources if source["name"] not in self._held_out]
+        self.sources = [_about(source) for source in sources if source["name"] not in self.held_out]
 
     def fields(self) -> dict[str, Any]:
         """Return the corpus's fingerprint and the hash of its files: the content of a pipe is only in the files."""
         files = [part.sha256 for part in self._corpus.manifest.parts]
         fields = {"corpus": self._corpus.manifest.fingerprint, "files": fingerprint({"sha256": files})}
-        return fields | ({"held_out": self._held_out} if self._held_out else {})
+        return fields | ({"held_out": self.held_out} if self.held_out else {})
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: ProgressReporter) -> UnitCounts:
         """Count the units of the corpus."""
-        return count_corpus(self._corpus, config, state, executor, progress, self._held_out)
+        return count_corpus(self._corpus, config, state, executor, progress, self.held_out)
+
+    def prepare(self, state: Path, executor: Executor, progress: ProgressReporter) -> Corpus:
+        """Return the corpus."""
+        return self._corpus
 
 
 class InputTrainingData(TrainingData):
@@ -91,10 +101,17 @@ class InputTrainingData(TrainingData):
     Args:
         recipe: the recipe.
         cache: a file that caches the hashes of the inputs.
+
+    Attributes:
+        recipe: the recipe.
+        held_out: sources that are left out: none.
+        made_from: everything that the corpus depends on; known once the inputs were inspected.
     """
 
+    held_out: Sequence[str] = ()
+
     def __init__(self, recipe: CorpusRecipe, cache: Path) -> None:
-        self._recipe, self._cache, self.name = recipe, cache, recipe.name
+        self.recipe, self._cache, self.name = recipe, cache, recipe.name
         self.sources = [
             {"name": source.name, "licence": source.licence, "homepage": source.homepage}
             for source in recipe.corpus.sources
@@ -102,20 +119,24 @@ class InputTrainingData(TrainingData):
 
     def inspect(self) -> None:
         """Hash the inputs."""
-        self._made_from = expected_made_from(self._recipe, self._cache)
-        self.normalizers, self.splitter, self.segmenter = _steps(self._made_from)
+        self.made_from = expected_made_from(self.recipe, self._cache)
+        self.normalizers, self.splitter, self.segmenter = _steps(self.made_from)
 
     def fields(self) -> dict[str, Any]:
         """Return the fingerprint of the corpus to build."""
-        return {"corpus": fingerprint(self._made_from)}
+        return {"corpus": fingerprint(self.made_from)}
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: ProgressReporter) -> UnitCounts:
         """Build the corpus, then count its units."""
+        return count_corpus(self.prepare(state, executor, progress), config, state, executor, progress)
+
+    def prepare(self, state: Path, executor: Executor, progress: ProgressReporter) -> Corpus:
+        """Build the corpus."""
         corpus = self._build(state / "corpus", executor, progress)
-        if corpus.manifest.fingerprint != fingerprint(self._made_from):
+        if corpus.manifest.fingerprint != fingerprint(self.made_from):
             fix = "rerun the command with --restart"
             raise InputError("an input has changed since the training started", where=self.name, fix=fix)
-        return count_corpus(corpus, config, state, executor, progress)
+        return corpus
 
     def _build(self, folder: Path, executor: Executor, progress: ProgressReporter) -> Corpus:
         """Build the corpus; rebuild it if an earlier run finished it and it is damaged."""
@@ -123,16 +144,16 @@ class InputTrainingData(TrainingData):
         # A finished corpus cannot be compared with a pipe; a rebuilt one has its shards compared with what was counted.
         restart = self._is_piped() and finished
         try:
-            build(self._recipe, folder, executor, progress, restart=restart)
+            build(self.recipe, folder, executor, progress, restart=restart)
         except DamagedError as error:
             if not finished or restart:
                 raise
             _log.warning("%s (%s): rebuilding the corpus of this training", error.where, error.what)
-            build(self._recipe, folder, executor, progress, restart=True)
+            build(self.recipe, folder, executor, progress, restart=True)
         return Corpus(folder)
 
     def _is_piped(self) -> bool:
-        files = [file for source in self._made_from["documents"]["sources"] for file in source["files"]]
+        files = [file for source in self.made_from["documents"]["sources"] for file in source["files"]]
         return not all(file["sha256"] for file in files)
 
     def check_comparable(self, folder: Path) -> None:
@@ -172,6 +193,16 @@ class WordCountTrainingData(TrainingData):
 
 
 StepDescription = dict[str, Any]
+
+
+def normalizers_by_source(made_from: dict[str, Any], held_out: Sequence[str]) -> list[list[StepDescription]]:
+    """Return descriptions of the normalisers of each source of a corpus that is not held out."""
+    documents = made_from["documents"]
+    return [
+        source.get("normalizers", documents["normalizers"])
+        for source in documents["sources"]
+        if source["name"] not in held_out
+    ]
 
 
 def _steps(made_from: dict[str, Any]) -> tuple[list[StepDescription], StepDescription, StepDescription | None]:

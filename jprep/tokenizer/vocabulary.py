@@ -45,7 +45,8 @@ class Vocabulary(msgspec.Struct, frozen=True):
         config: the requested configuration.
         special: special tokens.
         pieces: pieces by id.
-        merges: byte-bpe's merges in order, one for each learnt piece; empty for other model types.
+        merges: byte-bpe's merges in order: one for each learnt piece, and those of required pieces; empty for other
+            model types.
         alphabet: characters with a piece of their own (byte-bpe: none), most frequent first.
         counts: counters of the training, by dotted name.
     """

@@ -51,6 +51,25 @@ def test_two_workers_make_the_same_bytes(
     assert digests(tmp_path / "again") == digests(trained[model])
 
 
+def test_a_recipe_of_sources_extends_a_tokenizer(
+    corpus: Path, trained: dict[str, Path], tmp_path: Path, jprep: Run
+) -> None:
+    recipe, code = tmp_path / "more.toml", tmp_path / "code.py"
+    code.write_text("def f(x):\n    return  x\n" * 20)
+    recipe.write_text(
+        f"name = 'more'\n[tokenizer]\nextends = '{trained['byte-bpe']}'\nvocab_size = 1520\n"
+        f"[[tokenizer.sources]]\nname = 'ja'\nweight = 3\ncorpus = '{corpus}'\n"
+        f"[[tokenizer.sources]]\nname = 'code'\npaths = ['{code}']\nas_is = true\n"
+    )
+    shown = jprep("tokenizer", "train", recipe, "-o", tmp_path / "out", "--dry-run").stdout
+    assert "source   ja, weight 3" in shown and f"extend   {trained['byte-bpe']} to 1,520 ids" in shown
+    result = jprep("tokenizer", "train", recipe, "-o", tmp_path / "out", "--workers", 1, "--json")
+    figures = json.loads(result.stdout)["figures"]
+    assert figures["characters_per_token.code"] > figures["characters_per_token_before.code"]
+    old, new = (json.loads((path / "tokenizer.json").read_bytes()) for path in (trained["byte-bpe"], tmp_path / "out"))
+    assert old["model"]["vocab"].items() <= new["model"]["vocab"].items()
+
+
 def test_a_dry_run_shows_what_is_counted_and_the_jobs_of_its_stages(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     out, text = tmp_path / "out", tmp_path / "a.txt"
     command = ("tokenizer", "train", "-o", out, "--dry-run", "--executor", "slurm")

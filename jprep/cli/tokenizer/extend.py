@@ -22,6 +22,8 @@ def extend(folder: Path, tokens: tuple[str, ...], file: Path | None, output: Pat
     To train a model with it, set train.model.vocabulary = "transfer": the new rows of its embeddings begin as means of
     those of the tokens' old pieces.
 
+    To learn new pieces from text instead, use `jprep tokenizer train … --extends FOLDER --vocab-size N`.
+
     \b
     Example:
       jprep tokenizer extend org/bert --add 令和 --add 琵琶湖 -o bert-tokenizer

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BOUNDARIES = "tokenizer.boundaries="
 _ALL_BOUNDARIES = ("train", "super", "hard", "none", "spaces", "bert")
 _SETS = "roberta, bert, gpt, t5, sentencepiece, hf-unigram, none"
-_KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
+_KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special", "extends")
 
 
 @click.command()
@@ -35,6 +35,7 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 @click.option("--alphabet", type=int, metavar="N", help="Characters with their own piece. Default: cover 99.95 %.")
 @click.option("--boundaries", type=click.Choice(list(_ALL_BOUNDARIES)), help="Use of words. Default: train.")
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help=f"{_SETS}; or a further token.")
+@click.option("--extends", metavar="TOKENIZER", help="Add pieces to this tokenizer: a folder, or a name on the Hub.")
 @click.option("--segmenter", type=SEGMENTER, metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
 @click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
@@ -160,16 +161,25 @@ def _training_data(
     from jprep.corpus.api import Corpus
     from jprep.engine.output_kinds import HASH_CACHE
     from jprep.pipeline.output_paths import find_finished
-    from jprep.tokenizer.training_data import CorpusTrainingData, InputTrainingData, WordCountTrainingData
+    from jprep.tokenizer.config import TokenizerConfig
+    from jprep.tokenizer.sources.data import training_data
+    from jprep.tokenizer.training_data import InputTrainingData, WordCountTrainingData
 
+    config = recipe.tokenizer or TokenizerConfig()
+    if config.source_list and not (_is_recipe(inputs) or _is_corpus(inputs)):
+        raise click.UsageError("tokenizer.sources are for a recipe or a corpus; name the files as `paths` of a source")
     if options["counts"]:
         return WordCountTrainingData(Path(inputs[0]))
-    if _is_corpus(inputs):
-        return CorpusTrainingData(Corpus(inputs[0]))
-    if not _is_recipe(inputs):
+    if not _is_recipe(inputs) and not _is_corpus(inputs):
         return InputTrainingData(recipe, folder / HASH_CACHE)
-    corpus = Corpus(find_finished("corpus", recipe, Path(inputs[0]), work, options["corpus"]))
-    return CorpusTrainingData(corpus, recipe.dataset.held_out if recipe.dataset else ())
+
+    def own() -> Corpus:
+        if _is_corpus(inputs):
+            return Corpus(inputs[0])
+        return Corpus(find_finished("corpus", recipe, Path(inputs[0]), work, options["corpus"]))
+
+    held_out = recipe.dataset.held_out if recipe.dataset else ()
+    return training_data(config, recipe.name, own, folder / HASH_CACHE, held_out)
 
 
 def _needs_no_words(options: dict[str, Any]) -> bool:

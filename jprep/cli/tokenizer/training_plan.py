@@ -49,9 +49,14 @@ def show_plan(data: TrainingData, recipe: Recipe, folder: Path, workers: int | N
 
 def _describe_data(data: TrainingData, config: CorpusConfig) -> Iterator[str]:
     from jprep.corpus.config import step_name
+    from jprep.tokenizer.sources.data import SourcesTrainingData
     from jprep.tokenizer.training_data import InputTrainingData
 
-    if data.corpus:
+    if isinstance(data, SourcesTrainingData):
+        for table, own in data.parts:
+            yield f"  source   {table.name}, weight {table.weight:g}"
+            yield from _describe_data(own, own.recipe.corpus if isinstance(own, InputTrainingData) else config)
+    elif data.corpus:
         yield _describe_corpus(data.corpus, {source["name"] for source in data.sources})
     elif not isinstance(data, InputTrainingData):
         data.fields()  # report now that the file does not exist
@@ -72,6 +77,9 @@ def _describe_corpus(corpus: Corpus, counted: set[str]) -> str:
 def _describe_model(config: TokenizerConfig) -> Iterator[str]:
     from jprep.tokenizer.special_tokens import special_tokens
 
+    if config.extended:
+        yield f"  extend   {config.extended} to {config.vocab_size:,} ids, boundaries {config.boundaries}"
+        return
     special = special_tokens(config)
     tokens = [*special.head, *special.tail]
     shown = [*tokens[:_SHOWN], *([f"and {len(tokens) - _SHOWN} more"] if len(tokens) > _SHOWN else [])]
@@ -84,8 +92,12 @@ def _stages(data: TrainingData, recipe: Recipe, folder: Path) -> Iterator[tuple[
     from jprep.corpus.build import stage_names
     from jprep.engine.output_kinds import STATE
     from jprep.tokenizer.counting import stage_names as counting_names
+    from jprep.tokenizer.sources.data import FOLDER, SourcesTrainingData
     from jprep.tokenizer.training_data import InputTrainingData, WordCountTrainingData
 
+    for source, own in data.parts if isinstance(data, SourcesTrainingData) else []:
+        if isinstance(own, InputTrainingData):
+            yield folder / STATE / FOLDER / source.name / "corpus", stage_names(own.recipe.corpus)
     if isinstance(data, InputTrainingData):
         yield folder / STATE / "corpus", stage_names(recipe.corpus)
     if not isinstance(data, WordCountTrainingData):

@@ -15,12 +15,13 @@ from jprep.corpus.config import CorpusConfig, CorpusRecipe, Source
 from jprep.dataset.manifest import DatasetManifest
 from jprep.dataset.pack import pack
 from jprep.engine.fingerprint import fingerprint
+from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.runner import Executor, ProgressReporter
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
+from jprep.tokenizer.sources.data import training_data
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.train import train as train_tokenizer
-from jprep.tokenizer.training_data import CorpusTrainingData
 
 NAME = "compare"
 """The name of every corpus and run: equal ones of two recipes must not differ by it."""
@@ -93,7 +94,8 @@ def build_arm(
     held_out = arm.dataset.held_out
     names = key_of(corpus=key, tokenizer=arm.tokenizer, held_out=held_out)
     tokenizer = work / "tokenizers" / names
-    train_tokenizer(CorpusTrainingData(corpus, held_out), arm.tokenizer, tokenizer, executor, progress)
+    data = training_data(arm.tokenizer, NAME, lambda: corpus, tokenizer / HASH_CACHE, held_out)
+    train_tokenizer(data, arm.tokenizer, tokenizer, executor, progress)
     whole = key_of(tokenizer=names, dataset=arm.dataset)
     dataset = work / "datasets" / whole
     manifest = pack(corpus, tokenizer, arm.dataset, dataset, executor, progress)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # pyarrow is imported when counting starts
     from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.counting.merging import SumStage
     from jprep.tokenizer.counting.sequence_stages import CountSequencesStage
+    from jprep.tokenizer.counting.sources import CountedSource, CountSourcesStage, SourceReceipts
     from jprep.tokenizer.counting.stages import CountStage
 
 _NAMES = ("units.cut.distinct", "units.cut.total", "paragraphs.total", "paragraphs.sampled")
@@ -43,6 +44,8 @@ class UnitCounts(msgspec.Struct, frozen=True):
             `sequences.total`, `sequences.cut.total`.
         sequences: under `boundaries = "super"`, sequences of words and their counts as in `words`, each word written as
             a character; see `jprep.tokenizer.counting.sequences`.
+        samples: the files of the sample of each source, if there are several sources.
+        shares: the share of each source in all units, after its counts were multiplied.
     """
 
     words: Path
@@ -50,6 +53,8 @@ class UnitCounts(msgspec.Struct, frozen=True):
     sample: Path
     counts: dict[str, int]
     sequences: Path | None = None
+    samples: dict[str, list[Path]] = {}
+    shares: dict[str, float] = {}
 
 
 def count_corpus(
@@ -86,6 +91,59 @@ def count_corpus(
     return run.with_sequences(done, counting, merged) if config.boundaries == "super" else done
 
 
+def count_sources(
+    sources: Sequence[CountedSource],
+    config: TokenizerConfig,
+    root: Path,
+    executor: Executor,
+    progress: ProgressReporter,
+) -> UnitCounts:
+    """Count the units of several sources in the proportions of their weights; see `count_corpus`.
+
+    Raises:
+        ConfigError: a source has no text.
+        InputError: the counts, multiplied for the weights, reach 2**63.
+    """
+    from jprep.tokenizer.counting.merging import SUMMING
+    from jprep.tokenizer.counting.sources import CountSourcesStage, MergeSourcesStage, SumSourcesStage, find_factors
+
+    run, counting = _Run(config, root, executor, progress), CountSourcesStage(sources)
+    counted = run(counting)
+    found = _of_sources(sources, counted)
+    factors = find_factors([source.share for source in sources], [receipts.units for receipts in found])
+    summing = SumSourcesStage(counting, counted, found, factors, config.max_words, root)
+    summed = run.sum(summing, counting, SUMMING)
+    merged = run(MergeSourcesStage(summing, counted, summed))
+    done = _counted(root, [*counted, *summed, *merged])
+    return _with_sources(done, [source.name for source in sources], found, factors, root)
+
+
+def _of_sources(sources: Sequence[CountedSource], counted: list[Receipt]) -> list[SourceReceipts]:
+    """Return what was counted of each source."""
+    from jprep.tokenizer.counting.sources import receipts_of
+
+    found = [receipts_of(counted, number) for number in range(len(sources))]
+    for source, receipts in zip(sources, found, strict=True):
+        if not receipts.units:
+            where, fix = f"tokenizer.sources, {source.name}", "give it text, or remove the source"
+            raise ConfigError("this source has no text to learn from", where=where, fix=fix)
+    return found
+
+
+def _with_sources(
+    done: UnitCounts, names: list[str], found: list[SourceReceipts], factors: list[int], root: Path
+) -> UnitCounts:
+    """Return counts with those of each source, its share and its sample."""
+    from jprep.io.verified_files import verify_file
+
+    counts, samples, shares = dict(done.counts), dict[str, list[Path]](), dict[str, float]()
+    for name, receipts, factor in zip(names, found, factors, strict=True):
+        counts |= {f"units.counted.{name}": receipts.units, f"units.factor.{name}": factor}
+        samples[name] = [verify_file(root / part.path, part.sha256) for part in receipts.samples]
+        shares[name] = round(receipts.units * factor / counts["units.total"], 6)
+    return msgspec.structs.replace(done, counts=dict(sorted(counts.items())), samples=samples, shares=shares)
+
+
 class _Run:
     """Run stages of counting.
 
@@ -109,15 +167,22 @@ class _Run:
         self, counting: CountStage | CountSequencesStage, name: str
     ) -> tuple[SumStage, list[Receipt], list[Receipt]]:
         """Count into runs and sum these; return the second stage, and the receipts of both."""
-        from jprep.engine.consumed import consume_files
         from jprep.tokenizer.counting.merging import SumStage
 
         counted = self(counting)
         summing = SumStage(counting, counted, self._config.max_words, self._root, name=name)
+        return summing, counted, self.sum(summing, counting, name)
+
+    def sum(
+        self, summing: SumStage, counting: CountStage | CountSequencesStage | CountSourcesStage, name: str
+    ) -> list[Receipt]:
+        """Sum runs, and delete them; return the receipts."""
+        from jprep.engine.consumed import consume_files
+
         summed = self(summing)
         readers = (self._root / name / "receipts" / f"{receipt.task}.json" for receipt in summed)
         consume_files(self._root, summing.runs, readers, counting.runs_folder)
-        return summing, counted, summed
+        return summed
 
     def with_sequences(self, done: UnitCounts, counting: CountStage, merged: list[Receipt]) -> UnitCounts:
         """Count the sequences of frequent words, too."""

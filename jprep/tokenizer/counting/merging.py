@@ -26,7 +26,7 @@ from jprep.tokenizer.counting.results import (
     write_characters,
     write_results,
 )
-from jprep.tokenizer.counting.sorted_runs import KeyRange, commit_run, divide_keys, merge_runs, read_run
+from jprep.tokenizer.counting.sorted_runs import KeyRange, UnitRows, commit_run, divide_keys, merge_runs, read_run
 from jprep.tokenizer.counting.stages import KEYS, RUNS, SAMPLES, CountStage
 
 UNITS, CHARACTERS = "units", "characters"
@@ -99,12 +99,16 @@ class SumStage(Stage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Sum one range."""
-        runs = [verify_file(root / output.path, output.sha256) for output in self.runs]
-        units = sum_units(merge_runs(runs, root / self.name, task.payload), self.max_words)
+        units = sum_units(self.merged(root, task.payload), self.max_words)
         path = f"{self.name}/{UNITS}/{task.id}"
         rows = commit_run(root / path, [units.top.in_order()])
         characters = write_characters(root, f"{self.name}/{CHARACTERS}/{task.id}", units.characters)
         return Result([Output(path, rows, file_sha256(root / path)), characters], units.counts)
+
+    def merged(self, root: Path, keys: KeyRange) -> Iterator[UnitRows]:
+        """Yield the units of a range in all runs."""
+        runs = [verify_file(root / output.path, output.sha256) for output in self.runs]
+        yield from merge_runs(runs, root / self.name, keys)
 
 
 class MergeCountsStage(Stage):

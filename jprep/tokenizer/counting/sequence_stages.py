@@ -59,7 +59,7 @@ class CountSequencesStage(Stage):
                 for batch in self._counting.batches(shard, ["words"]):
                     tally.add_values(finder.find(batch["words"]))
 
-        return Result([*count_into_run(root, self.name, task.id, None, self.name, count)], {})
+        return Result(count_into_run(root, self.name, task.id, None, self.name, count).outputs, {})
 
     def _finder(self, root: Path) -> SequenceFinder:
         words = frequent_words(verify_file(root / self._words.path, self._words.sha256), self._config)

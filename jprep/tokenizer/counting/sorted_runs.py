@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -139,11 +139,11 @@ def _first(units: Any, key: bytes) -> int:
     return bisect_left(range(len(units)), key, key=lambda row: units[row].as_py())
 
 
-class _RunReader:
-    """Read position of a merge in a run: the batch with its smallest remaining row."""
+class _BlockReader:
+    """Read position of a merge in sorted blocks: the block with their smallest remaining row."""
 
-    def __init__(self, path: Path, keys: KeyRange, stack: contextlib.ExitStack) -> None:
-        self._batches = stack.enter_context(contextlib.closing(read_run(path, keys)))
+    def __init__(self, blocks: Iterator[UnitRows]) -> None:
+        self._batches = blocks
         self._next()
 
     def _next(self) -> None:
@@ -186,11 +186,16 @@ def merge_runs(paths: list[Path], folder: Path, keys: KeyRange = ALL) -> Iterato
 
 def _merge_once(paths: list[Path], keys: KeyRange) -> Iterator[UnitRows]:
     with contextlib.ExitStack() as stack:
-        readers = [_RunReader(path, keys, stack) for path in paths]
-        while lasts := [reader.last for reader in readers if reader.last is not None]:
-            limit = min(lasts)
-            rows = [reader.take(limit) for reader in readers if reader.last is not None]
-            yield rows[0] if len(readers) == 1 else sort_rows(combine_equal(rows))
+        yield from merge_blocks([stack.enter_context(contextlib.closing(read_run(path, keys))) for path in paths])
+
+
+def merge_blocks(streams: Sequence[Iterator[UnitRows]]) -> Iterator[UnitRows]:
+    """Yield the merged rows of several streams of sorted blocks, with the counts of equal units added."""
+    readers = [_BlockReader(blocks) for blocks in streams]
+    while lasts := [reader.last for reader in readers if reader.last is not None]:
+        limit = min(lasts)
+        rows = [reader.take(limit) for reader in readers if reader.last is not None]
+        yield rows[0] if len(readers) == 1 else sort_rows(combine_equal(rows))
 
 
 class SpilledRuns:

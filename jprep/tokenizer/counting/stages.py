@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +33,18 @@ MIN_TASK_BYTES = 4 << 20
 """Bytes of text of a task; a small corpus has fewer tasks."""
 
 
+class CountedRun(NamedTuple):
+    """What a task has counted.
+
+    Attributes:
+        outputs: the run and the file of dividing units.
+        units: occurrences of all units.
+    """
+
+    outputs: list[Output]
+    units: int
+
+
 def count_into_run(
     root: Path,
     stage: str,
@@ -40,7 +52,7 @@ def count_into_run(
     config: TokenizerConfig | None,
     where: str,
     count: Callable[[UnitCounter], None],
-) -> tuple[Output, Output]:
+) -> CountedRun:
     """Count units into a sorted run, and write the units that divide it.
 
     Args:
@@ -50,9 +62,6 @@ def count_into_run(
         config: defines units; None if what is counted are units.
         where: location for error messages.
         count: counts what the task has.
-
-    Returns:
-        The run and the file of dividing units.
     """
     run, divides = (f"{stage}/{kind}/{task}" for kind in (RUNS, KEYS))
     keys = list[bytes]()
@@ -61,7 +70,8 @@ def count_into_run(
         count(tally)
         rows = commit_run(root / run, tally.blocks(), keys)
     write_atomic(root / divides, b"\n".join(keys))
-    return Output(run, rows, file_sha256(root / run)), Output(divides, len(keys), file_sha256(root / divides))
+    outputs = [Output(run, rows, file_sha256(root / run)), Output(divides, len(keys), file_sha256(root / divides))]
+    return CountedRun(outputs, tally.units)
 
 
 class CountStage(Stage):
@@ -71,12 +81,13 @@ class CountStage(Stage):
         corpus: the corpus.
         config: defines units.
         held_out: names of sources to leave out.
+        aim: approximate bytes of the sample; 0 for `sample.AIM`.
     """
 
     name = "counting"
     runs_folder = f"{name}/{RUNS}"
 
-    def __init__(self, corpus: Corpus, config: TokenizerConfig, held_out: Sequence[str] = ()) -> None:
+    def __init__(self, corpus: Corpus, config: TokenizerConfig, held_out: Sequence[str] = (), aim: int = 0) -> None:
         self._held_out = list(held_out)
         self._folder, self._config = corpus.folder, config
         self._made_from = corpus.manifest.fingerprint
@@ -84,7 +95,7 @@ class CountStage(Stage):
         column = "words" if self._has_words else "text"
         self._shards = [shard_of(corpus.folder, file, column) for file in corpus.manifest.parts]
         self._bytes = sum(shard.size for shard in self._shards)
-        self._stride = max(1, self._bytes // AIM)
+        self._stride = max(1, self._bytes // (aim or AIM))
 
     def fields(self) -> dict[str, Any]:
         """Return the corpus's fingerprint and what defines a unit."""
@@ -133,18 +144,23 @@ class CountStage(Stage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Count a group of shards."""
+        return self.count(task, root)[0]
+
+    def count(self, task: Task, root: Path) -> tuple[Result, int]:
+        """Count a group of shards; return the occurrences of all units, too."""
         sample = ParagraphSample(self._stride, task.weight)
 
         def count(tally: UnitCounter) -> None:
             for shard in task.payload:
                 self._count(shard, tally, sample)
 
-        run, divides = count_into_run(root, self.name, task.id, self._config, str(self._folder), count)
+        counted = count_into_run(root, self.name, task.id, self._config, str(self._folder), count)
         path = f"{self.name}/{SAMPLES}/{task.id}"
         write_atomic(root / path, sample.data())
         taken = Output(path, sample.taken, file_sha256(root / path))
         counts = {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken}
-        return Result([run, taken, divides], counts)
+        run, divides = counted.outputs
+        return Result([run, taken, divides], counts), counted.units
 
     def _count(self, shard: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
         from_text = self._config.boundaries in ("none", "bert")

@@ -45,7 +45,7 @@ def _name(path: Path) -> str:
 
 
 def _open(path: Path, name: str) -> TokenizerAdapter:
-    if (path / CARD_JSON).is_file():
+    if (path / CARD_JSON).is_file() and not is_external(path):
         from jprep.tokenizer import load_tokenizer
         from jprep.tokenizer.evaluation.jprep_tokenizer import JprepAdapter
 

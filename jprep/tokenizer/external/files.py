@@ -34,10 +34,29 @@ _CONFIG = "config.json"
 
 
 def is_external(folder: Path) -> bool:
-    """Return whether a folder holds a tokenizer that jprep did not write."""
+    """Return whether a folder holds a tokenizer that jprep did not write, or one that jprep has extended."""
     from jprep.tokenizer.card import CARD_JSON
 
-    return not (folder / CARD_JSON).exists() and any((folder / name).is_file() for name in VOCABULARIES)
+    has_vocabulary = any((folder / name).is_file() for name in VOCABULARIES)
+    return has_vocabulary and (is_extended(folder) or not (folder / CARD_JSON).exists())
+
+
+def is_extended(folder: Path) -> bool:
+    """Return whether jprep has extended the tokenizer in a folder: its files say all that `tokenizers` needs."""
+    from jprep.tokenizer.card import CARD_JSON
+
+    try:
+        return bool(msgspec.json.decode((folder / CARD_JSON).read_bytes(), type=_Card).config.extends)
+    except (OSError, ValueError):  # no card, or a damaged one, which its reader reports
+        return False
+
+
+class _CardConfig(msgspec.Struct, frozen=True):
+    extends: str = ""
+
+
+class _Card(msgspec.Struct, frozen=True):
+    config: _CardConfig = _CardConfig()
 
 
 def resolve_tokenizer(text: str | Path) -> Path:
@@ -91,16 +110,17 @@ def external_card(folder: Path) -> TokenizerCard:
         ConfigError: the folder holds no tokenizer.
         InputError: a file is damaged.
     """
-    from jprep.tokenizer.card import FORMAT, TokenizerCard
+    from jprep.tokenizer.card import FORMAT, TokenizerCard, read_own_card
 
     if not is_external(folder):
         fix = f"give a folder with one of {', '.join(VOCABULARIES)}, or the output of `jprep tokenizer train`"
         raise ConfigError("there is no tokenizer in this folder", where=str(folder), fix=fix)
     files = {name: file_sha256(folder / name) for name in tokenizer_files(folder)}
     identity, name = fingerprint({"files": _that_encode(files)}), display_name(folder)
+    sources = read_own_card(folder).sources if is_extended(folder) else []
     return TokenizerCard(
         jprep="", format=FORMAT, name=name, signature=f"tokenizer:{name}|id:{identity[:12]}", fingerprint=identity,
-        made_from={"files": files}, config=_config(folder), normalizers=[], segmenter=None, sources=[], counts={},
+        made_from={"files": files}, config=_config(folder), normalizers=[], segmenter=None, sources=sources, counts={},
         figures={}, files=files,
     )  # fmt: skip
 

@@ -22,7 +22,8 @@ _EXCLUDED_BY_MODEL = dict.fromkeys(SENTENCEPIECE_MODELS, "\t▅") | {"wordpiece"
 
 
 def choose_alphabet(characters: Path, config: TokenizerConfig) -> str:
-    """Return the alphabet, most frequent characters first, ties by code point.
+    """Return the alphabet, most frequent characters first, ties by code point, then those that only occur in required
+    pieces.
 
     It always contains a space, and WordPiece's newline if a newline is a token; neither under `bert` boundaries.
 
@@ -41,7 +42,7 @@ def choose_alphabet(characters: Path, config: TokenizerConfig) -> str:
     enough = next(n for n, sum_ in enumerate(covered, 1) if sum_ >= DEFAULT_COVERAGE * covered[-1])
     if config.alphabet:
         _check_coverage(config.alphabet, covered, enough)
-    return _with_required(ranked[: config.alphabet or enough], config)
+    return _with_required(_with_pieces(ranked[: config.alphabet or enough], config), config)
 
 
 def _counts(characters: Path, excluded: str) -> dict[str, int]:
@@ -55,6 +56,21 @@ def _check_coverage(size: int, covered: list[int], enough: int) -> None:
         what = f"alphabet too small: {size} characters cover {share:.1%} of the text"
         fix = f"alphabet = {enough} covers {DEFAULT_COVERAGE:.2%}; 0 chooses this size"
         raise ConfigError(what, where="tokenizer.alphabet", fix=fix)
+
+
+def _with_pieces(chosen: list[str], config: TokenizerConfig) -> list[str]:
+    """Return the alphabet with the characters of required pieces, in place of the rarest ones if its size is given."""
+    needed = dict.fromkeys("".join(config.required_list))
+    missing = [character for character in needed if character not in chosen]
+    if not config.alphabet:
+        return [*chosen, *missing]
+    if len(needed) > config.alphabet:
+        fix = f"alphabet = {len(needed)} or more, or 0"
+        what = f"alphabet too small: the required pieces have {len(needed)} characters"
+        raise ConfigError(what, where="tokenizer.alphabet", fix=fix)
+    own = [character for character in chosen if character not in needed]
+    kept = set(own[: config.alphabet - len(needed)]) | needed.keys()
+    return [*(character for character in chosen if character in kept), *missing]
 
 
 def _with_required(chosen: list[str], config: TokenizerConfig) -> str:

@@ -21,6 +21,7 @@ from jprep.tokenizer.learning.selection import Selection, select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, cut_unknown, read_units, write_units
 from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
+from jprep.tokenizer.sources.joins import PieceJoins, complete
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
 
@@ -42,9 +43,10 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     if config.boundaries == "super":
         learnt = PiecesAndSequences(learnt, needed, counted, config, special, symbols, _spell, scratch)
     chosen = _select(learnt, symbols, counted.sample, config, needed)
-    check_all_learnt(config, needed - len(chosen.pieces))
-    check_special_tokens(config, chosen.pieces)
-    ranked = [*chosen.pieces, *symbols]
+    merges = _complete(chosen.pieces, config, needed)
+    check_all_learnt(config, needed - len(merges))
+    check_special_tokens(config, merges)
+    ranked = [*merges, *symbols]
     pieces = [*BYTES, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
     found = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
     return Vocabulary(config, special, with_special(special, pieces), [], alphabet, found)
@@ -66,6 +68,13 @@ def _reached(candidates: BpeCandidates, pieces: Sequence[str], needed: int) -> t
     while unreachable := candidates.unreachable(left[:needed]):
         left, lost = [piece for piece in left if piece not in unreachable], lost + len(unreachable)
     return left[:needed], lost
+
+
+def _complete(learnt: list[str], config: TokenizerConfig, room: int) -> list[str]:
+    """Return the merged pieces with the required ones among them."""
+    if not (required := [_spell(piece) for piece in config.required_list if len(piece) > 1]):
+        return learnt
+    return complete(learnt, lambda size: PieceJoins(learnt[:size]), required, room, config)[0]
 
 
 def _spell(text: str) -> str:

@@ -16,6 +16,7 @@ from jprep.tokenizer.learning.selection import learn_fitting, select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, read_units, write_units
 from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
+from jprep.tokenizer.sources.joins import PairJoins, complete
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import Vocabulary, VocabularyPiece
 
@@ -45,12 +46,23 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
         learnt = PiecesAndSequences(learnt, needed, counted, config, special, symbols, spell, scratch)
     replay = _Replay()
     chosen = select(learnt, needed, replay.reached, sample)
-    check_all_learnt(config, needed - len(chosen.pieces))
-    check_special_tokens(config, map(byte_level.decode_piece, chosen.pieces))
-    check_special_tokens(config, chosen.pieces)
-    pieces = [VocabularyPiece(piece) for piece in [*byte_level.ALPHABET, *chosen.pieces]]
+    ranked, merges = _complete(chosen.pieces, replay.merges, config, needed)
+    check_all_learnt(config, needed - len(ranked))
+    check_special_tokens(config, map(byte_level.decode_piece, ranked))
+    check_special_tokens(config, ranked)
+    pieces = [VocabularyPiece(piece) for piece in [*byte_level.ALPHABET, *ranked]]
     found = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
-    return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", found)
+    return Vocabulary(config, special, with_special(special, pieces), merges, "", found)
+
+
+def _complete(
+    learnt: list[str], merges: list[tuple[str, str]], config: TokenizerConfig, room: int
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return the merged pieces with the required ones among them, and all merges."""
+    if not (required := [byte_level.encode_bytes(piece) for piece in config.required_list]):
+        return learnt, merges
+    pieces, joins = complete(learnt, lambda size: PairJoins(merges[:size]), required, room, config)
+    return pieces, list(joins.ranks)
 
 
 def _learn_pieces(units: Path, longest: int, least: int, wanted: int) -> list[str]:

@@ -225,7 +225,7 @@ class _Steps:
 
     def _tokenizer(self, executor: SamplingExecutor) -> PhaseClock:
         """Train a tokenizer with as many ids as the sample allows."""
-        config = self._recipe.tokenizer or TokenizerConfig()
+        config = (self._recipe.tokenizer or TokenizerConfig()).for_small_text()
         while True:
             clock = PhaseClock()
             try:

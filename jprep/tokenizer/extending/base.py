@@ -1,0 +1,130 @@
+"""The tokenizer that is extended: what it needs to have, and the tokens that it cuts training units into."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
+from jprep.tokenizer.formats.byte_level import ALPHABET, count_characters
+from jprep.tokenizer.learning.assembly import BYTES
+from jprep.tokenizer.vocabulary import SPACE
+
+Kind = Literal["bpe", "byte-bpe"]
+
+_BATCH = 4096  # units per call
+_SUPPORTED = (
+    "jprep extends BPE with merges in a tokenizer.json: byte-level (as GPT-2), or of characters with byte fallback"
+)
+
+
+class BaseTokenizer:
+    """A `tokenizer.json` of BPE, byte-level or with byte fallback.
+
+    Args:
+        folder: the tokenizer's folder.
+
+    Attributes:
+        folder: the folder.
+        document: the content of the file.
+        kind: `byte-bpe`, or `bpe` for characters with byte fallback.
+        ids: the id of each token, those of added tokens included.
+        special: the contents of added tokens.
+        size: the first id after all of them.
+
+    Raises:
+        ConfigError: there is no such file, or it is a tokenizer of another kind.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / TOKENIZER_JSON
+        if not path.is_file():
+            fix = "give the folder of a tokenizer.json, or a name on the Hub: org/name"
+            raise ConfigError(f"there is no {TOKENIZER_JSON} to extend", where=str(folder), fix=fix)
+        self.folder, self.document = folder, read_json(path)
+        self.model: dict[str, Any] = self.document["model"]
+        self.kind: Kind = self._kind(str(path))
+        added = {token["content"]: token["id"] for token in self.document.get("added_tokens") or []}
+        self.ids: dict[str, int] = {**self.model["vocab"], **added}
+        self.special = set(added)
+        self.size = max(self.ids.values()) + 1
+
+    def _kind(self, where: str) -> Kind:
+        model = self.model
+        affixes = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix", "dropout")]
+        if model.get("type") == "BPE" and not any(affixes) and not model.get("ignore_merges"):
+            if _has_byte_level(self.document) and set(ALPHABET) <= model["vocab"].keys():
+                return "byte-bpe"
+            if model.get("byte_fallback") and {piece.text for piece in BYTES} <= model["vocab"].keys():
+                return "bpe"
+        what = f"this tokenizer cannot be extended (its model is {model.get('type')})"
+        raise ConfigError(what, where=where, fix=f"{_SUPPORTED}, without ignore_merges, prefixes, suffixes and dropout")
+
+    def is_known(self, character: str) -> bool:
+        """Return whether a character has a piece, or needs none: byte-level tokenizers know all."""
+        return self.kind == "byte-bpe" or character.replace(" ", SPACE) in self.ids
+
+    def length_of(self, piece: str) -> int:
+        """Return the number of characters of a piece."""
+        return count_characters(piece) if self.kind == "byte-bpe" else len(piece)
+
+    def cut(self, units: Sequence[str], characters: Sequence[str]) -> Iterator[list[list[str]]]:
+        """Yield the tokens of each unit, in a list for each part that the pre-tokenizers find.
+
+        Args:
+            units: words and other units as they are inside a text.
+            characters: further characters that have a piece.
+        """
+        from tokenizers import Tokenizer
+
+        inner = Tokenizer.from_str(msgspec.json.encode(self._inner(characters)).decode())
+        for start in range(0, len(units), _BATCH):
+            for found in inner.encode_batch(list(units[start : start + _BATCH]), add_special_tokens=False):
+                parts = groupby(zip(found.word_ids, found.tokens, strict=True), key=lambda pair: pair[0])
+                yield [[token for _, token in part] for _, part in parts]
+
+    def _inner(self, characters: Sequence[str]) -> dict[str, Any]:
+        """Return the tokenizer without what it does at the beginning of a text only."""
+        vocab = self.model["vocab"] | {each: self.size + number for number, each in enumerate(characters)}
+        changed: dict[str, Any] = {"truncation": None, "padding": None, "added_tokens": [], "post_processor": None}
+        steps = {key: _within_text(self.document.get(key)) for key in ("normalizer", "pre_tokenizer")}
+        return self.document | changed | steps | {"model": self.model | {"vocab": vocab}}
+
+
+def _has_byte_level(document: dict[str, Any]) -> bool:
+    return any(
+        step["type"] == "ByteLevel" for key in ("normalizer", "pre_tokenizer") for step in _steps(document.get(key))
+    )
+
+
+def _steps(component: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return a component of a `tokenizer.json` as a list of those that it consists of."""
+    if not component:
+        return []
+    inner = component.get("normalizers") or component.get("pretokenizers") if component["type"] == "Sequence" else None
+    return [component] if inner is None else [step for each in inner for step in _steps(each)]
+
+
+def _within_text(component: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a component without what concerns the edges of a text: spaces added or removed there."""
+    kept = []
+    for step in copy.deepcopy(_steps(component)):
+        pattern = (step.get("pattern") or {}).get("Regex", "")
+        if step["type"] in ("Prepend", "Strip") or pattern.startswith((r"\A", "^")):
+            continue
+        if step["type"] == "Metaspace":
+            step |= {"prepend_scheme": "never"}
+            step.pop("add_prefix_space", None)
+        if step["type"] == "ByteLevel" and "add_prefix_space" in step:
+            step["add_prefix_space"] = False
+        kept.append(step)
+    if len(kept) < 2:
+        return kept[0] if kept else None
+    name = "normalizers" if component and "normalizers" in component else "pretokenizers"
+    return {"type": "Sequence", name: kept}

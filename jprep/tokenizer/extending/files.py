@@ -1,0 +1,81 @@
+"""Write an extended tokenizer: its files with the new pieces behind the old ids."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.io.atomic import write_atomic
+from jprep.tokenizer.extending.base import BaseTokenizer
+from jprep.tokenizer.extending.pieces import NewPieces
+from jprep.tokenizer.external.files import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, TOKENIZER_JSON, read_json
+
+CHAT_TEMPLATE = "chat_template.jinja"
+FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, CHAT_TEMPLATE)
+"""The files that `write_extension` may write."""
+
+_FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+
+
+def write_extension(base: BaseTokenizer, new: NewPieces, reserved: Sequence[str], folder: Path) -> None:
+    """Write the directory. Other forms of the old vocabulary (`vocab.json`, `tokenizer.model`) are left out.
+
+    Args:
+        base: the old tokenizer.
+        new: the new pieces.
+        reserved: special tokens that follow them.
+        folder: output directory; the caller writes the card.
+    """
+    tokens = {token: base.size + len(new.pieces) + number for number, token in enumerate(reserved)}
+    _write(folder / TOKENIZER_JSON, extended_json(base, new, tokens))
+    config = read_json(base.folder / TOKENIZER_CONFIG)
+    # The class of the original may build its own pre-tokenizer; this one takes tokenizer.json as it is.
+    config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+    config.pop("auto_map", None)
+    if tokens:
+        config |= _with_reserved(config, tokens)
+    _write(folder / TOKENIZER_CONFIG, config)
+    for name in (SPECIAL_TOKENS_MAP, CHAT_TEMPLATE):
+        if (base.folder / name).is_file():
+            shutil.copyfile(base.folder / name, folder / name)
+
+
+def extended_json(base: BaseTokenizer, new: NewPieces, reserved: dict[str, int]) -> dict[str, Any]:
+    """Return the `tokenizer.json`. All old ids, those of added tokens included, are written down in its vocabulary.
+
+    Without that, `tokenizers` would number added tokens behind the larger vocabulary.
+
+    Args:
+        base: the old tokenizer.
+        new: the new pieces.
+        reserved: further special tokens with their ids.
+    """
+    appended = {piece: base.size + number for number, piece in enumerate(new.pieces)}
+    vocab = base.ids | appended | reserved
+    merges = [*map(_pair, base.model["merges"]), *map(list, new.merges)]
+    added = [{"id": number, "content": token} | _FLAGS for token, number in reserved.items()]
+    return base.document | {
+        "added_tokens": [*(base.document.get("added_tokens") or []), *added],
+        "model": base.model | {"vocab": vocab, "merges": merges},
+    }
+
+
+def _pair(merge: str | list[str]) -> list[str]:
+    return merge.split(" ") if isinstance(merge, str) else merge
+
+
+def _with_reserved(config: dict[str, Any], tokens: dict[str, int]) -> dict[str, Any]:
+    described = {str(number): {"content": token} | _FLAGS for token, number in tokens.items()}
+    listed = config.get("additional_special_tokens") or []
+    return {
+        "added_tokens_decoder": (config.get("added_tokens_decoder") or {}) | described,
+        "additional_special_tokens": [*listed, *tokens],
+    }
+
+
+def _write(path: Path, content: Any) -> None:
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(content), indent=2))

@@ -1,0 +1,1 @@
+"""Several sources of a tokenizer's training text, each with a weight, normalizers, a segmenter and required pieces."""
