@@ -28,6 +28,7 @@ MODELS = "jprep_pointwise"
 
 TRAIN = "train one with `jprep segmenter train`"
 
+_INSTALL = "pip install 'jprep[words]' (in a checkout: pip install ./models/words)"
 _MAGIC = b"jprep-pointwise-1\n"
 _MAX_BIAS = 8000
 _MAX_FILE, _MAX_HEADER, _MAX_TABLES = 1 << 28, 1 << 24, 1 << 29  # bytes
@@ -153,7 +154,7 @@ def installed_model() -> Path:
             raise MachineError(
                 what, where="segmenter pointwise: model", fix="install its distribution again"
             ) from error
-    fix = "name one with the option `model`" if found else f"pip install 'jprep[words]', or {TRAIN}"
+    fix = "name one with the option `model`" if found else f"{_INSTALL}, or {TRAIN}"
     names = ", ".join(each.name for each in found)
     what = f"several models are installed: {names}" if found else "no model is installed"
     raise MachineError(what, where="segmenter pointwise: model", fix=fix)
