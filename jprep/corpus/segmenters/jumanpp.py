@@ -83,6 +83,10 @@ class JumanppSegmenter(Segmenter):
 
     def segment(self, texts: Sequence[str]) -> list[str]:
         """Insert U+001F between words. A sentence with a failed part is returned unchanged and counted."""
+        return [text if words is None else words for text, words in zip(texts, self.try_segment(texts), strict=True)]
+
+    def try_segment(self, texts: Sequence[str]) -> list[str | None]:
+        """Insert U+001F between words. A sentence with a failed part is None, and counted."""
         cuts = [self._lines(text) for text in texts]
         # One character is one word and needs no analysis.
         answers = iter(self._segmenting.ask([line for cut in cuts for line in cut if len(line) > 1]))
@@ -146,13 +150,13 @@ class JumanppSegmenter(Segmenter):
         for part in filter(None, self._run.split(piece)):
             yield from ("#", part[1:]) if part.startswith("# ") else (part,)
 
-    def _join(self, text: str, cut: list[str], answers: Iterator[str | InvalidAnswer]) -> str:
+    def _join(self, text: str, cut: list[str], answers: Iterator[str | InvalidAnswer]) -> str | None:
         words = [line if len(line) < 2 else next(answers) for line in cut]
         marked = [word for word in words if isinstance(word, str)]
         if cut and len(marked) == len(words):
             return WORD.join(marked)
         self.tally[f"unsegmented.{_reason(text, words)}"] += 1
-        return text
+        return None
 
     def _rows(self, text: str, cut: list[str], answers: dict[str, Any]) -> list[MorphemeRow]:
         found = [answers.get(line, [unknown_morpheme(line)]) for line in cut if line]

@@ -59,7 +59,18 @@ def test_times(form: str, date: str, shown: str) -> None:
     [
         *(
             ("Y", date)
-            for date in ("2020-13-01", "2020", "1月5日", "来年", "+99999 years", "2020-01-05 abc", "@x", "next month")
+            for date in (
+                "2020-13-01",
+                "2020",
+                "1月5日",
+                "来年",
+                "+99999 years",
+                "2020-01-05 abc",
+                "@x",
+                "@1_000",
+                "@000000000000000000001",
+                "next month",
+            )
         ),
         *((form, "2020-01-05") for form in ("xjY", "xij", "B", "xnY", "xr")),
         ("xtY", "1800-01-01"),
@@ -76,6 +87,13 @@ def test_without_a_revision_now_is_unknown() -> None:
     assert show_variable("CURRENTYEAR", None) is None
     with pytest.raises(UnknownTimeError):
         format_time("Y", "", None)
+
+
+def test_long_dates_and_formats_end() -> None:
+    assert format_time("Y" * 200_000, "2020-01-05", NOW) == "2020" * 200_000
+    for date in ("2020-01-05" + " " * 200_000 + "x", "now" + " +1 day" * 50_000 + " x", "+" + " " * 200_000):
+        with pytest.raises(UnknownTimeError):
+            format_time("Y", date, NOW)
 
 
 TEXT = st.text(st.sampled_from('YmdxtgjU\\"0123456789-/年月日+ @daysmonthag'), max_size=20)

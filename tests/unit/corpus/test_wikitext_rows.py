@@ -40,72 +40,14 @@ def test_construct(extractor: Extractor, source: str, shown: str) -> None:
     assert extractor.extract(source, "鴨川") == shown
 
 
-SIGNS = st.sampled_from(
-    (
-        *(
-            "\n{|",
-            "\n|}",
-            "\n|-",
-            "\n|+",
-            "\n|",
-            "\n!",
-            "||",
-            "!!",
-            "|",
-            "=",
-            "\n",
-            "\n*",
-            "<br>",
-            "'''",
-            "''",
-            "。",
-            "、",
-            "：",
-        ),
-        *(
-            " rowspan=2|",
-            "colspan=3 |",
-            'rowspan="999999"|',
-            "colspan=-1|",
-            "<table>",
-            "<td rowspan=3>",
-            "<th>",
-            "<tr>",
-            "</table>",
-        ),
-        *(
-            "{{未知}}",
-            "<ref/>",
-            "{{Infobox 川",
-            "\n|長さ=",
-            "|水源種類=",
-            "|水源名=",
-            "}}",
-            "[[",
-            "]]",
-            "<nowiki>",
-            "</nowiki>",
-            "<pre>",
-        ),
-        *(
-            "</pre>",
-            "&nbsp;",
-            "（",
-            "）",
-            "[http://a ",
-            "]",
-            "1",
-            "川",
-            "人",
-            "\x10",
-            "\x11",
-            "\x12",
-            "__TOC__",
-            "-{",
-            "}-",
-        ),
-    )
-)
+SIGNS = st.sampled_from((
+    "\n{|", "\n|}", "\n|-", "\n|+", "\n|", "\n!", "||", "!!", "|", "=", "\n", "\n*", "<br>", "'''", "''", "。", "、",
+    "：", " rowspan=2|", "colspan=3 |", "rowspan=2 colspan=100|", 'rowspan="999999"|', "colspan=-1|",
+    "<table>", "<td rowspan=3>", "<th>", "<tr>", "</table>",
+    "{{未知}}", "<ref/>", "{{Infobox 川", "\n|長さ=", "|水源種類=", "|水源名=", "}}", "[[", "]]",
+    "<nowiki>", "</nowiki>", "<pre>", "</pre>", "&nbsp;", "（", "）", "[http://a ", "]", "1", "川", "人",
+    "\x10", "\x11", "\x12", "__TOC__", "-{", "}-",
+))  # fmt: skip
 SOURCES = st.lists(SIGNS, max_size=60).map("".join)
 
 
@@ -168,6 +110,28 @@ def test_headers_and_spans_of_a_huge_table_do_not_multiply() -> None:
     shown = TableRows(tally).show(content)
     assert len(shown) < 11 * len(content) + 10_000
     assert tally["tables.cut"] == 1
+
+
+def test_the_limits_of_nested_tables_do_not_multiply(extractor: Extractor) -> None:
+    source = ""
+    for _ in range(3):
+        source = (
+            "\n{|\n! a\n! b\n|-\n| rowspan=99999 | " + "値" * 2_000 + f"\n| {source}" + "\n|-\n| 1" * 500 + "\n|}\n"
+        )
+    assert len(extractor.extract(source, "題")) < 11 * len(source) + 3 * 10_000
+
+
+NESTED = "{|\n| p || q\n|-\n| r || s\n|}"
+
+
+def test_a_row_below_a_cell_over_all_columns_keeps_the_table_in_it(extractor: Extractor) -> None:
+    source = f"{{|\n| rowspan=2 colspan=100 | a\n|-\n| x\n{NESTED}\n|-\n| c || d\n|}}"
+    assert "p：q\nr：s\n" in extractor.extract(source, "題")
+
+
+def test_a_table_in_any_row_of_headers_is_kept(extractor: Extractor) -> None:
+    source = f"{{|\n! 川 !! 山\n|-\n! 長さ !! 高さ\n{NESTED}\n|-\n| 31 || 40\n|}}"
+    assert extractor.extract(source, "題") == "p：q\nr：s\n川 長さ：31、山 高さ：40"
 
 
 def test_columns_beyond_the_limit_are_counted() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from jprep.corpus.segmenters.pointwise.characters import fold_codes, pad_texts
 from jprep.corpus.segmenters.pointwise.features import VERSION
 from jprep.corpus.segmenters.pointwise.model_file import check_exists, installed_model, read_model
 from jprep.corpus.segmenters.pointwise.weights import CERTAIN, SCALE, Weights
-from jprep.corpus.step import Segmenter, StepConfig
+from jprep.corpus.step import Segmenter, StepConfig, describe_step
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +37,7 @@ class Pointwise(Segmenter):
 
     name = "pointwise"
     version = VERSION
-    local = frozenset({"model"})
+    local = frozenset({"model", "jumanpp"})
 
     class Config(StepConfig, frozen=True):
         """Options.
@@ -78,14 +77,14 @@ class Pointwise(Segmenter):
         return marked
 
     def provenance(self) -> dict[str, str]:
-        """Return the hash of the model, and what Juman++ says about itself if it may be asked.
+        """Return the hash of the model and, if Juman++ may be asked, its options, version and the hashes of its files.
 
         Raises:
             ConfigError: there is no such model.
             MachineError: Juman++ does not work.
         """
         check_exists(self._path)
-        return {"model": file_hash(self._path)} | (self._jumanpp.provenance() if self._jumanpp else {})
+        return {"model": file_hash(self._path)} | (_describe_cascade(self._jumanpp) if self._jumanpp else {})
 
     def close(self) -> None:
         """Stop Juman++."""
@@ -96,13 +95,12 @@ class Pointwise(Segmenter):
         """Replace the words of sentences in doubt by those of Juman++, except where it fails."""
         if not (self._jumanpp and doubtful):
             return
-        answers = self._jumanpp.segment([texts[number] for number in doubtful])
-        failed, self._jumanpp.tally = self._jumanpp.tally.total(), Counter[str]()
+        answers = self._jumanpp.try_segment([texts[number] for number in doubtful])
         self.tally["cascaded"] += len(doubtful)
-        if failed:
+        if failed := answers.count(None):
             self.tally["cascaded.failed"] += failed
         for number, words in zip(doubtful, answers, strict=True):
-            if not failed or WORD in words:
+            if words is not None:
                 marked[number] = words
 
     def _supported(self, text: str) -> bool:
@@ -115,6 +113,14 @@ class Pointwise(Segmenter):
     @cached_property
     def _weights(self) -> Weights:
         return read_model(self._path).weights
+
+
+def _describe_cascade(jumanpp: JumanppSegmenter) -> dict[str, str]:
+    """Return what the words depend on in Juman++; not where it is, or its limits."""
+    described = describe_step(jumanpp)
+    options = {"version": described["version"]} | described["config"]
+    found = {"cascade": msgspec.json.encode(options, order="sorted").decode()}
+    return found | {f"cascade {name}": value for name, value in described["provenance"].items()}
 
 
 def _groups(texts: Sequence[str]) -> Iterator[list[int]]:

@@ -12,6 +12,7 @@ from jprep.corpus.segmenters.pointwise.dictionary import make_dictionary
 from jprep.corpus.segmenters.pointwise.features import FeatureConfig
 from jprep.corpus.segmenters.pointwise.model_file import write_model
 from jprep.corpus.segmenters.pointwise.training.trainer import TrainingConfig, train
+from jprep.corpus.step import describe_step
 from jprep.testing.conformance.segmenter import SENTENCES
 
 SIZES = FeatureConfig(characters=8, pairs=8, triples=8, quadruples=8, neighbours=8, words=8, second=8)
@@ -59,7 +60,24 @@ def test_without_the_option_nothing_is_asked(model):
 
 
 def test_the_provenance_names_both(cascade):
-    assert {"model", "jumanpp", "jumanpp --model"} <= set(cascade.provenance())
+    assert {"model", "cascade", "cascade jumanpp", "cascade jumanpp --model"} <= set(cascade.provenance())
+
+
+def test_the_fingerprint_has_what_changes_the_words_and_no_places_or_limits(model, either):
+    def described(**options):
+        jumanpp = msgspec.structs.replace(either.config, **options)
+        return describe_step(Pointwise(Pointwise.Config(model=str(model), certainty=0.9, jumanpp=jumanpp)))
+
+    assert described() == described(timeout=7.0, memory_mb=4096, batch=3)
+    assert described() != described(max_run=20)
+    assert either.config.program not in str(described())
+
+
+def test_a_sentence_that_fails_changes_no_other(cascade, monkeypatch):
+    answers = {"東京 大学": "東京 大学", "東京": None}
+    monkeypatch.setattr(cascade._jumanpp, "try_segment", lambda texts: [answers[text] for text in texts])
+    assert cascade.segment(list(answers)) == list(answers)
+    assert cascade.tally == {"cascaded": 2, "cascaded.failed": 1}
 
 
 def test_where_jumanpp_fails_the_words_of_the_model_are_kept(model, make):

@@ -18,11 +18,11 @@ MAX_VALUE = 1000
 _MAX_NAME = 60
 _JAPANESE = re.compile(r"[ぁ-んァ-ヶ一-鿿]")
 _NUMBER = re.compile(r"[\d_]+\Z")
-_ITEM = re.compile(r"^[*#:;]+[ \t]*", re.M)
+_ITEM = re.compile(r"^(?!#[0-9a-f]{6}$)[*#:;]+[ \t]*", re.M | re.I)  # not a colour
 _KEY_END = re.compile(r"\s*[-–—]\s.*")
 _NO_TEXT = re.compile(
     r"[^\n]*\.(?:jpe?g|png|svg|gif|tiff?|webp|og[gva]|webm|pdf|mid)\b|(?:https?:)?//|www\.|[^\n]*\d\s*px\b|"
-    r"#?[0-9a-f]{6}\Z|(?:yes|no|on|off|true|false|auto|none|center|left|right|top|bottom|はい)\Z|[-+]?\d{1,3}\.\d{3,}\Z|"
+    r"#[0-9a-f]{6}\Z|(?=\d*[a-f])[0-9a-f]{6}\Z|(?:yes|no|on|off|true|false|auto|none|center|left|right|top|bottom|はい)\Z|[-+]?\d{1,3}\.\d{3,}\Z|"
     r"[^\n]*\d\s*[°度]\s*\d+\s*[′'分]|[a-z\-]+:\s*[^\s;]+;|[^\n]*[{}\[\]]{2}|[^\n]{0,10}(?:参照|後述)\Z|\W*\Z",
     re.I,
 )

@@ -71,16 +71,21 @@ class TableRows:
         if _is_layout(rows):
             self._tally["tables.layout"] += 1
             return "\n".join((f"\n{DROPPED}", *(line for row in rows for line in row.nested), ""))
-        return "\n".join(("", *self._limited(_shown(rows), _FREE + _GROWTH * len(content)), ""))
+        source = len(content) - sum(len(line) for row in rows for line in row.nested)
+        return "\n".join(("", *self._limited(_shown(rows), _FREE + _GROWTH * source), ""))
 
-    def _limited(self, rows: Iterable[list[str]], limit: int) -> Iterator[str]:
-        """Yield the lines of rows until they are much longer than the table, which spans and headers can make them."""
-        for row in rows:
-            limit -= sum(map(len, row)) + _MARKS * len(row)
+    def _limited(self, rows: Iterable[tuple[list[str], list[str]]], limit: int) -> Iterator[str]:
+        """Yield the lines of rows until they are much longer than the table, which spans and headers can make them.
+
+        Tables within are not counted: they have limits of their own, which must not multiply.
+        """
+        for lines, nested in rows:
+            limit -= sum(map(len, lines)) + _MARKS * len(lines)
             if limit < 0:
                 self._tally["tables.cut"] += 1
                 return
-            yield from row
+            yield from lines
+            yield from nested
 
 
 def _is_layout(rows: list[GridRow]) -> bool:
@@ -91,25 +96,25 @@ def _is_layout(rows: list[GridRow]) -> bool:
     return len(filled) == 1 and not any(cell.header for cell in filled[0].own)
 
 
-def _shown(rows: list[GridRow]) -> Iterator[list[str]]:
-    """Yield the lines of each row."""
+def _shown(rows: list[GridRow]) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the lines of each row, and those of the rows of tables in it."""
     keys: dict[int, str] = {}
     rows = [row for row in rows if row.nested or not all(cell.empty for cell in row.own)]
     two = not any(cell.header for row in rows for cell in row.own) and _has_two_columns(rows)
     at = above = 0
     while at < len(rows):
         row = rows[at]
+        levels = 1
         if row.caption or _is_title(row, rows):
-            yield [ROW_START, CELL_START + row.own[0].text]
-        elif levels := _header_rows(rows, at, bool(keys)):
-            keys = _keys(rows[at : at + levels])
-            at += levels - 1
-            above = rows[at].own[0].row if rows[at].own else 0
+            yield [ROW_START, CELL_START + row.own[0].text], row.nested
+        elif headers := rows[at : at + _header_rows(rows, at, bool(keys))]:
+            keys, levels = _keys(headers), len(headers)
+            above = max((cell.row for header in headers for cell in header.own), default=above)
+            yield [], [line for header in headers for line in header.nested]
         else:
             cells = [cell for cell in row.cells if cell.row > above]  # no picture beside the rows
-            yield [ROW_START, *(_pair(cells) if two else _cells(cells, keys))]
-        yield row.nested
-        at += 1
+            yield [ROW_START, *(_pair(cells) if two else _cells(cells, keys))], row.nested
+        at += levels
 
 
 def _has_two_columns(rows: list[GridRow]) -> bool:
@@ -118,7 +123,7 @@ def _has_two_columns(rows: list[GridRow]) -> bool:
 
 def _is_title(row: GridRow, rows: list[GridRow]) -> bool:
     """Return whether a row has one cell, which spans columns."""
-    return len(row.cells) == 1 and row.own[0].width > 1 and len(rows) > 1
+    return bool(row.own) and len(row.cells) == 1 and row.own[0].width > 1 and len(rows) > 1
 
 
 def _header_rows(rows: list[GridRow], at: int, again: bool) -> int:

@@ -24,8 +24,9 @@ _DATES = tuple(
         r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)(?P<H>\d\d)(?P<M>\d\d)(?P<S>\d\d)",
     )
 )
+_SECONDS_SINCE_1970 = re.compile(r"@(-?\d{1,14})", re.A)
 _OFFSET = re.compile(
-    r"\s*([+-]?)\s*(\d{1,6})\s*(second|sec|minute|min|hour|day|week|month|year)s?( ago)?\b", re.I | re.A
+    r"\s*+([+-]?)\s*+(\d{1,6})\s*+(second|sec|minute|min|hour|day|week|month|year)s?( ago)?\b", re.I | re.A
 )
 _SECONDS = {"second": 1, "sec": 1, "minute": 60, "min": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
@@ -46,7 +47,8 @@ def format_time(template: str, date: str, now: datetime | None) -> str:
         UnknownTimeError: the date, or a code of the format, cannot be understood.
     """
     time = _parse(date.strip(), now)
-    return "".join(_shown(match, time) for match in _TOKEN.finditer(template))
+    codes = _php_codes(time)
+    return "".join(_shown(match, time, codes) for match in _TOKEN.finditer(template))
 
 
 def parse_timestamp(timestamp: str) -> datetime | None:
@@ -59,8 +61,8 @@ def parse_timestamp(timestamp: str) -> datetime | None:
 
 def _parse(date: str, now: datetime | None) -> datetime:
     try:
-        if date.startswith("@"):
-            return datetime.fromtimestamp(int(date[1:15]), UTC).replace(tzinfo=None)
+        if match := _SECONDS_SINCE_1970.fullmatch(date):
+            return datetime.fromtimestamp(int(match[1]), UTC).replace(tzinfo=None)
         for pattern in _DATES:
             if match := pattern.match(date):
                 return _moved(_date(match.groupdict()), date[match.end() :])
@@ -97,17 +99,18 @@ def _moved(time: datetime, offsets: str) -> datetime:
     return time
 
 
-def _shown(token: re.Match[str], time: datetime) -> str:
-    if token[1] is not None:
-        return token[1]
-    if token[2] is not None:
-        return token[2]
+def _shown(token: re.Match[str], time: datetime, codes: dict[str, str]) -> str:
+    """Return what one token of a format shows, given what PHP's codes show."""
     code = token[0]
+    if token[1] is not None or token[2] is not None:
+        return token[1] or token[2] or ""
     if code.startswith("x") and len(code) > 1:
         return _mediawiki(code, time)
-    if not (code.isascii() and code.isalpha()):
-        return code
-    return _php(code, time)
+    if code in codes:
+        return codes[code]
+    if code.isascii() and code.isalpha():
+        raise UnknownTimeError(code)
+    return code
 
 
 def _mediawiki(code: str, time: datetime) -> str:
@@ -133,12 +136,13 @@ def _era(time: datetime) -> str:
     raise UnknownTimeError("a year before the Gregorian calendar")
 
 
-def _php(code: str, time: datetime) -> str:
+def _php_codes(time: datetime) -> dict[str, str]:
+    """Return what each of PHP's codes shows."""
     day = time.weekday()
     hour = time.hour % 12 or 12
     year, week, _ = time.isocalendar()
     clock = f"{time:%H:%M:%S}"
-    shown = {
+    return {
         "d": f"{time.day:02}", "j": str(time.day), "D": _WEEKDAYS[day], "l": f"{_WEEKDAYS[day]}曜日", "N": str(day + 1),
         "w": str((day + 1) % 7), "z": str(time.timetuple().tm_yday - 1), "W": f"{week:02}", "o": str(year),
         "F": f"{time.month}月", "M": f"{time.month}月", "m": f"{time.month:02}",
@@ -153,14 +157,11 @@ def _php(code: str, time: datetime) -> str:
         "c": f"{time.year:04}-{time.month:02}-{time.day:02}T{clock}+00:00",
         "r": f"{_ENGLISH_DAYS[day]}, {time.day:02} {_ENGLISH_MONTHS[time.month - 1]} {time.year:04} {clock} +0000",
     }  # fmt: skip
-    if code not in shown:
-        raise UnknownTimeError(code)
-    return shown[code]
 
 
 _VARIABLES = {
-    "YEAR": "Y", "MONTH": "m", "MONTH1": "n", "MONTHNAME": "F", "MONTHNAMEGEN": "F", "MONTHABBREV": "M", "DAY": "j",
-    "DAY2": "d", "DOW": "w", "DAYNAME": "l", "TIME": "H:i", "HOUR": "H", "TIMESTAMP": "YmdHis",
+    "YEAR": "Y", "MONTH": "m", "MONTH1": "n", "MONTH2": "m", "MONTHNAME": "F", "MONTHNAMEGEN": "F", "MONTHABBREV": "M",
+    "DAY": "j", "DAY2": "d", "DOW": "w", "DAYNAME": "l", "TIME": "H:i", "HOUR": "H", "TIMESTAMP": "YmdHis",
 }  # fmt: skip
 
 
