@@ -186,3 +186,7 @@ def test_infoboxes_of_an_own_table(tmp_path: Path) -> None:
     without = Extractor(ExtractorConfig(templates=[str(mine)]))
     assert without.extract(source, "題") == "後"
     assert without.tally["templates.hidden"] == 1
+
+
+def test_dropped_infoboxes_have_the_options_from_before() -> None:
+    assert ExtractorConfig(infoboxes="drop") == ExtractorConfig()

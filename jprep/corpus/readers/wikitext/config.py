@@ -17,8 +17,8 @@ class ExtractorConfig(StepConfig, frozen=True):
         lists: keep list items (`*`, `#`, `;`), one per paragraph. Indented lines (`:`) are always kept.
         tables: keep the rows of tables, one per paragraph: true separates cells by tabs; `rows` puts the headers before
             the values (`川：鴨川、長さ：31`) and drops layout tables.
-        infoboxes: `rows` keeps the parameters of infoboxes whose values are text, one per paragraph (`首都：東京`).
-            By default they are dropped.
+        infoboxes: `rows` keeps the parameters of infoboxes whose values are text, one per paragraph (`首都：東京`);
+            `drop`, the default, drops them.
         captions: keep the captions of pictures and galleries, one per paragraph.
         links: text of a link: its `label`, as displayed, or its `target`, the full title of the linked article
             (`[[貞観 (日本)|貞観]]13年` becomes 貞観 (日本)13年).
@@ -33,7 +33,7 @@ class ExtractorConfig(StepConfig, frozen=True):
     headings: Literal["keep", "drop"] = "keep"
     lists: bool = True
     tables: bool | Literal["rows"] = False
-    infoboxes: Literal["rows"] | msgspec.UnsetType = msgspec.UNSET
+    infoboxes: Literal["drop", "rows"] | msgspec.UnsetType = msgspec.UNSET
     captions: bool = False
     links: Literal["label", "target"] = "label"
     math: bool = False
@@ -41,3 +41,8 @@ class ExtractorConfig(StepConfig, frozen=True):
     drop_sections: list[str] = []
     templates: list[str] = []
     template_pages: str | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        """Leave out `infoboxes = "drop"`, so that fingerprints are those from before the option existed."""
+        if self.infoboxes == "drop":
+            msgspec.structs.force_setattr(self, "infoboxes", msgspec.UNSET)
