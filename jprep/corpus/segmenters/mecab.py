@@ -68,7 +68,7 @@ class JumandicSegmenter(MecabSegmenter):
         """Return the words of a text, as in MeCab's `wakati` output, with U+3000 as a word of its own."""
         words = super().mark(text)
         if "\u3000" in words:
-            words = words.replace("\u3000", f"{WORD}\u3000{WORD}").replace(2 * WORD, WORD).strip(WORD)
+            words = WORD.join(filter(None, words.replace("\u3000", f"{WORD}\u3000{WORD}").split(WORD)))
         return words
 
 

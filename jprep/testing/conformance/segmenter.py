@@ -30,6 +30,7 @@ HARD = (
     "  行頭と行末  ",
     "\t欄\t",
     "全角\u3000の　空白\u3000",
+    "二つ\u3000\u3000の全角\u3000 \u3000空白",
     " ",
     "\u3000",
     "こんにちは(^ ^)",
@@ -132,12 +133,13 @@ class SegmenterSuite:
 
 
 def check(segmenter: Segmenter, texts: Sequence[str]) -> None:
-    """Assert that every sentence is segmented without loss, in order, and that none is refused."""
+    """Assert that every sentence is segmented without loss, in order, without empty words, and that none is refused."""
     segmenter.tally.clear()
     marked = segmenter.segment(texts)
     assert len(marked) == len(texts)
     for text, words in zip(texts, marked, strict=True):
         assert words.replace(WORD, "") == text, f"{words[:80]!r} is not {text[:80]!r}"
+        assert not text or all(words.split(WORD)), f"an empty word in {words[:80]!r}"
     assert not segmenter.tally, dict(segmenter.tally)
 
 
