@@ -109,7 +109,7 @@ class Training:
         executor: Executor,
         progress: ProgressReporter,
     ) -> None:
-        self._data, self._config, self._out = data, resolve_required(config), out
+        self._data, self._config, self._out = data, resolve_required(self._resolve(config)), out
         self._folder, self._state, self._staged = out.path, out.state, out.state / _STAGED
         self._executor, self._progress = executor, progress
         self._special = special_tokens(self._config)
@@ -117,6 +117,10 @@ class Training:
         self._normalizers = self._choose_normalizers()
         export_normalizers(self._normalizers, " ")  # fail before hours of counting if a normaliser cannot be exported
         self._made_from = plain(self._fields())
+
+    def _resolve(self, config: TokenizerConfig) -> TokenizerConfig:
+        """Return the config with what the training determines. Called before anything else."""
+        return config
 
     def _choose_normalizers(self) -> list[dict[str, Any]]:
         """Return the descriptions of the normalisers for raw text."""

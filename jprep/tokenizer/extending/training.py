@@ -10,8 +10,6 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.document import UNMARK
-from jprep.engine.output_directory import OutputDirectory
-from jprep.engine.runner import Executor, ProgressReporter
 from jprep.io.atomic import file_sha256, remove_tree
 from jprep.tokenizer.card import TokenizerCard, write_card
 from jprep.tokenizer.config import TokenizerConfig
@@ -22,7 +20,6 @@ from jprep.tokenizer.extending.pieces import NewPieces, learn_pieces
 from jprep.tokenizer.external.engines import load_tokenizer_json
 from jprep.tokenizer.external.files import TOKENIZER_JSON, display_name, resolve_tokenizer
 from jprep.tokenizer.train import Training, read_sample
-from jprep.tokenizer.training_data import TrainingData
 
 _LINES = 512  # per call
 
@@ -32,16 +29,10 @@ class ExtensionTraining(Training):
 
     files = FILES
 
-    def __init__(
-        self,
-        data: TrainingData,
-        config: TokenizerConfig,
-        out: OutputDirectory,
-        executor: Executor,
-        progress: ProgressReporter,
-    ) -> None:
+    def _resolve(self, config: TokenizerConfig) -> TokenizerConfig:
+        """Return the config with the model of the old tokenizer."""
         self._base = BaseTokenizer(resolve_tokenizer(config.extended))
-        super().__init__(data, msgspec.structs.replace(config, model=self._base.kind), out, executor, progress)
+        return msgspec.structs.replace(config, model=self._base.kind)
 
     def _choose_normalizers(self) -> list[dict[str, Any]]:
         """Return none: the normaliser of the old tokenizer is in its file."""
