@@ -167,9 +167,11 @@ def test_a_boundary_in_doubt_is_described_by_the_words_around():
     assert [here[4] == each[4] for each in others] == [False, False, True, False]  # with the word behind
 
 
-@pytest.mark.parametrize("text", ["あい", "あ" * 50, "い あ", "\0あい"])
-def test_words_at_the_ends_of_a_text_have_features(text):
-    assert len(in_doubt(text, {}, len(text) - 1 if text[-2] not in " \0" else 1) if text[-2] != " " else [0]) > 0
+@pytest.mark.parametrize(
+    ("text", "place"), [("あい", 1), ("あ" * 50, 1), ("あ" * 50, 49), ("い あい", 3), ("\0あい", 2)]
+)
+def test_words_at_the_ends_of_a_text_have_features(text, place):
+    assert len(in_doubt(text, {}, place)) == FEATURES
 
 
 def test_the_second_look_decides_where_the_first_sum_is_small(model):

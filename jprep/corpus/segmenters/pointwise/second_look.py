@@ -57,11 +57,10 @@ def find_doubts(symbols: NDArray[np.uint32], sums: NDArray[np.int16], ruled: NDA
     """
     places = np.flatnonzero((np.abs(sums) < MARGIN) & ~ruled)
     begins = (sums > 0) | ruled
-    begins[0] = True
-    left, start = _read_back(symbols, begins, places)
-    beyond_left, _ = _read_back(symbols, begins, start)
-    right, end = _read_on(symbols, begins, places)
-    beyond_right, _ = _read_on(symbols, begins, end)
+    left, start = _read(symbols, begins, places, -1)
+    beyond_left, _ = _read(symbols, begins, start, -1)
+    right, end = _read(symbols, begins, places, 1)
+    beyond_right, _ = _read(symbols, begins, end, 1)
     both = mixed(left, 1) + right
     lengths = ((places - start) * LONGEST_STRING + (end - places)).astype(np.uint32)
     sum_class = (sums[places] // _SUM_STEP + MARGIN // _SUM_STEP).astype(np.uint32)
@@ -81,35 +80,25 @@ def find_doubts(symbols: NDArray[np.uint32], sums: NDArray[np.int16], ruled: NDA
     return Doubts(places, np.array(index, np.intp).reshape(FEATURES, -1))
 
 
-def _read_back(
-    symbols: NDArray[np.uint32], begins: NDArray[np.bool_], ends: NDArray[np.intp]
+def _read(
+    symbols: NDArray[np.uint32], begins: NDArray[np.bool_], places: NDArray[np.intp], step: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
-    """Return the hashes of the words that end in front of some characters, and where they start.
+    """Return the hashes of the words on one side of some boundaries, and the boundaries behind these words.
 
     A word has at least one character, which may be a pad, and at most `LONGEST_STRING`.
+
+    Args:
+        symbols: see `find_doubts`.
+        begins: whether a word begins at each character.
+        places: the boundaries.
+        step: 1 for the words that begin there, -1 for those that end there, which are read backwards.
     """
-    hashed, starts = np.zeros(len(ends), np.uint32), ends.copy()
-    live = np.flatnonzero(ends > 0)
+    hashed, reached, live = np.zeros(len(places), np.uint32), places.copy(), np.arange(len(places))
     for _ in range(LONGEST_STRING):
-        starts[live] -= 1
-        at = starts[live]
-        hashed[live] = hashed[live] * STEP + (symbols[at] + np.uint32(1))
-        live = live[~begins[at]]
-    return hashed, starts
-
-
-def _read_on(
-    symbols: NDArray[np.uint32], begins: NDArray[np.bool_], starts: NDArray[np.intp]
-) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
-    """Return the hashes of the words that begin at some characters, and where they end; see `_read_back`."""
-    hashed, ends = np.zeros(len(starts), np.uint32), starts.copy()
-    live = np.flatnonzero(starts < len(symbols))
-    for _ in range(LONGEST_STRING):
-        hashed[live] = hashed[live] * STEP + (symbols[ends[live]] + np.uint32(1))
-        ends[live] += 1
-        live = live[ends[live] < len(symbols)]
-        live = live[~begins[ends[live]]]
-    return hashed, ends
+        hashed[live] = hashed[live] * STEP + (symbols[reached[live] + min(step, 0)] + np.uint32(1))
+        reached[live] += step
+        live = live[~begins[reached[live]]]
+    return hashed, reached
 
 
 def _kinds_around(symbols: NDArray[np.uint32], places: NDArray[np.intp]) -> NDArray[np.uint32]:
