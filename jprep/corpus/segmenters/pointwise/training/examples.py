@@ -12,8 +12,7 @@ import numpy as np
 
 from jprep.corpus.code_points import code_points
 from jprep.corpus.segmenters.pointwise.characters import HALO, PADS, decided_by_rule, fold_codes, pad_texts, symbols_of
-from jprep.random.counter_bits import key
-from jprep.random.permutation import permuted
+from jprep.corpus.segmenters.pointwise.training.passes import batch_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,9 +69,7 @@ class Examples:
     def batches(self, epoch: int, seed: int, halves: Collection[int] = HALVES) -> Iterator[Batch]:
         """Yield parts of all sentences of some halves, in another order in each pass."""
         places = [(self._halves[half], place) for half in halves for place in range(self._halves[half].batch_count)]
-        number = len(places)
-        order = permuted(np.arange(number), number, key(seed, epoch)) if number else np.zeros(0, np.int64)
-        for each in order.tolist():
+        for each in batch_order(len(places), epoch, seed):
             half, place = places[each]
             yield half.batch(place)
 

@@ -79,7 +79,7 @@ class Learner:
         """Learn from a batch; return the number of wrong boundaries and of all that count."""
         found = extract_features(batch.symbols, self._words, self._features)
         scores = self._scores(found, len(batch.labels))
-        errors = (1 / (1 + np.exp(-np.clip(scores, -30, 30))) - batch.labels) * batch.counted
+        errors = logistic_errors(scores, batch.labels) * batch.counted
         places = np.flatnonzero(np.abs(errors) > self._config.least_error)
         self._learn(found, places, errors[places].astype(np.float32))
         return float(np.count_nonzero(np.abs(errors) > 0.5)), float(batch.counted.sum())
@@ -123,6 +123,12 @@ class Learner:
 
     def _average(self, table: Table) -> NDArray[np.float32]:
         return table.total / np.float32(self._averaged) if self._averaged else table.values
+
+
+def logistic_errors(scores: NDArray[np.float32], labels: NDArray[Any]) -> NDArray[np.float32]:
+    """Return the probabilities of boundaries, less the labels: the gradient of the logistic loss by the scores."""
+    errors: NDArray[np.float32] = 1 / (1 + np.exp(-np.clip(scores, -30, 30))) - labels
+    return errors
 
 
 def rounded(values: NDArray[np.float32], limit: int, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:

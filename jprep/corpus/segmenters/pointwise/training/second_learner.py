@@ -9,10 +9,9 @@ import numpy as np
 
 from jprep.corpus.segmenters.pointwise.characters import HALO, decided_by_rule
 from jprep.corpus.segmenters.pointwise.second_look import FEATURES, MAX_SECOND, find_doubts
-from jprep.corpus.segmenters.pointwise.training.learner import Table, rounded
+from jprep.corpus.segmenters.pointwise.training.learner import Table, logistic_errors, rounded
+from jprep.corpus.segmenters.pointwise.training.passes import batch_order, enters_average
 from jprep.corpus.segmenters.pointwise.weights import SCALE
-from jprep.random.counter_bits import key
-from jprep.random.permutation import permuted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 _RECORD = np.dtype([("index", "<u4", FEATURES), ("sum", "<i2"), ("label", "u1")])
 _BATCH = 2_048  # doubts of a step
-_SNAPSHOTS = 8
 
 
 class DoubtFile:
@@ -60,10 +58,9 @@ def learn_second(records: NDArray[np.void], bits: int, *, passes: int, rate: flo
     table, averaged = Table(FEATURES << bits), 0
     batches = -(-len(records) // _BATCH)
     for epoch in range(passes):
-        order = permuted(np.arange(batches), batches, key(seed, epoch)) if batches else np.zeros(0, np.int64)
-        for number, place in enumerate(order.tolist()):
+        for done, place in enumerate(batch_order(batches, epoch, seed), 1):
             _step(table, records[place * _BATCH : (place + 1) * _BATCH], bits, rate)
-            if epoch == passes - 1 and (number + 1) * _SNAPSHOTS // batches > number * _SNAPSHOTS // batches:
+            if epoch == passes - 1 and enters_average(done, batches):
                 table.total += table.values
                 averaged += 1
     found: Any = rounded(table.total / np.float32(max(1, averaged)), MAX_SECOND, np.int8)
@@ -73,5 +70,5 @@ def learn_second(records: NDArray[np.void], bits: int, *, passes: int, rate: flo
 def _step(table: Table, records: NDArray[np.void], bits: int, rate: float) -> None:
     index = records["index"].astype(np.intp) + (np.arange(FEATURES) << bits)
     scores = table.values.take(index).sum(axis=1) + records["sum"] / np.float32(SCALE)
-    errors = (1 / (1 + np.exp(-np.clip(scores, -30, 30))) - records["label"]).astype(np.float32)
+    errors = logistic_errors(scores, records["label"]).astype(np.float32)
     table.learn(index.ravel(), np.repeat(errors, FEATURES), rate)

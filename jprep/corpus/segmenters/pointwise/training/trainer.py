@@ -15,6 +15,7 @@ from jprep.corpus.segmenters.pointwise.features import FeatureConfig
 from jprep.corpus.segmenters.pointwise.model_file import Model, ModelCard
 from jprep.corpus.segmenters.pointwise.training.examples import HALVES, Examples
 from jprep.corpus.segmenters.pointwise.training.learner import Learner, LearnerConfig
+from jprep.corpus.segmenters.pointwise.training.passes import enters_average
 from jprep.corpus.segmenters.pointwise.training.second_learner import DoubtFile, learn_second
 from jprep.errors import InputError
 from jprep.io.os_errors import translate_os_error
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 VERSION = 2
 """Increased when the same sentences give another model."""
-
-_SNAPSHOTS = 8  # how often per pass the weights enter the average
 
 
 class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,15 +126,15 @@ def _learn_first(
 ) -> Weights:
     """Return the weights of the first sums, learnt from some halves."""
     learner = Learner(config.features, words, config.learner)
-    total = max(1, examples.batch_count(halves))
+    total = examples.batch_count(halves)
     for epoch in range(config.passes):
         report(f"pass {epoch + 1} of {config.passes}")
         averaging = epoch >= config.passes - config.averaged_passes
         wrong = counted = 0.0
-        for number, batch in enumerate(examples.batches(epoch, config.seed, halves)):
+        for done, batch in enumerate(examples.batches(epoch, config.seed, halves), 1):
             missed, seen = learner.step(batch)
             wrong, counted = wrong + missed, counted + seen
-            if averaging and (number + 1) * _SNAPSHOTS // total > number * _SNAPSHOTS // total:
+            if averaging and enters_average(done, total):
                 learner.add_to_average()
         share = wrong / max(counted, 1)
         report(f"pass {epoch + 1} of {config.passes}: {share:.3%} of {counted:,.0f} boundaries wrong")
