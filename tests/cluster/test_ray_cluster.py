@@ -73,7 +73,7 @@ def begun() -> list[str]:
 
 
 def test_each_task_runs_once_and_receipts_are_in_order(run: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    receipts = run(Numbers(40))
+    receipts = run(Numbers(40, {0: "wait"}))  # one worker may have done all before the next has started
     assert [receipt.task for receipt in receipts] == begun() == [f"{number:05}" for number in range(40)]
     assert receipts[3].counts == {"squares": 3} and receipts[3].rejects == {"n/odd": 1}
     assert Path("root/out/00007").read_bytes() == b"49"

@@ -22,7 +22,8 @@ class Numbers(Stage):
 
     Args:
         count: number of tasks.
-        faults: what happens at a number: `error`, `bug`, `die`, `die once`, `warn`, `forgotten`.
+        faults: what happens at a number: `error`, `bug`, `die`, `die once`, `warn`, `forgotten`, `wait`
+            for another worker.
         seconds: how long a task takes.
         name: name of the stage.
     """
@@ -65,6 +66,8 @@ class Numbers(Stage):
         if fault == "warn":
             _log.warning("a strange record")
             print("noise on standard output")
+        if fault == "wait":
+            _wait_for_another_worker(root / "begun")
         if fault == "forgotten":
             for token in (root / self.name).glob("driver.tmp-*"):
                 token.unlink()  # as the next command does when it claims the directory of a killed one
@@ -76,3 +79,9 @@ class Numbers(Stage):
         if self.opened:
             Path.cwd().joinpath(f"closed-{self.opened}").touch()
         self.opened = ""
+
+
+def _wait_for_another_worker(begun: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len({line.split()[1] for line in begun.read_text().splitlines()}) < 2:
+        time.sleep(0.05)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jprep.engine.executors.choice import choose_executor, make_executor
-from jprep.engine.executors.environment import accept_answer, describe_environment
+from jprep.engine.executors.environment import accept_answer, describe_environment, remove_answers
 from jprep.engine.executors.ray.task_worker import Answer, Assignment, TaskWorker
 from jprep.engine.runner import TaskRunner
 from jprep.engine.stage import Receipt
@@ -96,6 +96,29 @@ def test_a_node_whose_writes_are_not_seen_is_refused(worker: TaskWorker, tmp_pat
     with pytest.raises(MachineError, match="not seen") as caught:
         accept_answer(answer.value, "node x")
     assert caught.value.where == f"{tmp_path} on node x"
+
+
+def test_answers_that_nobody_waited_for_are_deleted(worker: TaskWorker, tmp_path: Path) -> None:
+    """Those of workers that were being started when the stage ended."""
+    answers = [begin(worker, tmp_path).value, begin(worker, tmp_path).value]
+    (tmp_path / "token").unlink()
+    remove_answers(tmp_path / "token")
+    assert not any(answer.exists() for answer in answers)
+
+
+def test_an_answer_after_the_end_of_the_stage_is_not_kept(
+    worker: TaskWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_text
+
+    def end_first(path: Path, *arguments: Any, **options: Any) -> int:
+        if path.name.startswith("node"):
+            (tmp_path / "token").unlink()
+        return write(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", end_first)
+    answer = begin(worker, tmp_path).value
+    assert answer.parent == tmp_path and not answer.exists()
 
 
 def test_a_node_without_the_current_directory_is_refused(worker: TaskWorker, tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from importlib.metadata import PackageNotFoundError, entry_points, requires, ver
 from pathlib import Path
 
 from jprep.errors import MachineError
-from jprep.io.atomic import temporary_name
+from jprep.io.atomic import TEMPORARY_MARK, temporary_name
 
 _IGNORED = {"ray", "report", "test", "trackers", "view"}
 """Extras whose libraries have no part in the outputs of tasks; Ray compares its own version."""
+_ANSWER = "node"
+"""Name of the files with which nodes answer, without the suffix of temporary files."""
 _MAX_NAMES = 5  # differences that a message names
 _SAME = "install the same versions of Python, jprep and its libraries on all nodes"
 _SHARE = "use an output directory on a file system that all nodes mount at the same path"
@@ -72,16 +74,17 @@ def answer_token(token: Path, content: str) -> Path:
     """
     place = f"{token.parent} on {node_name()}"
     try:
-        seen = token.read_text(encoding="utf-8")
-        answer = temporary_name(token.with_name("node"))
+        if token.read_text(encoding="utf-8") != content:
+            raise MachineError(
+                "this node has another directory in the place of the work directory", where=place, fix=_SHARE
+            )
+        answer = temporary_name(token.with_name(_ANSWER))
         answer.write_text(content, encoding="utf-8")
+        if not token.exists():  # the stage has ended meanwhile, and `remove_answers` may not have seen this one
+            answer.unlink(missing_ok=True)
     except OSError as error:
         what = f"this node does not share the work directory: {error.strerror}"
         raise MachineError(what, where=place, fix=_SHARE) from error
-    if seen != content:
-        raise MachineError(
-            "this node has another directory in the place of the work directory", where=place, fix=_SHARE
-        )
     return answer
 
 
@@ -96,6 +99,12 @@ def accept_answer(answer: Path, node: str) -> None:
     except OSError as error:
         what = "what this node writes is not seen by the machine that started the work"
         raise MachineError(what, where=f"{answer.parent} on {node}", fix=_SHARE) from error
+
+
+def remove_answers(token: Path) -> None:
+    """Delete the answers of nodes that were not waited for. The token must be deleted first: then none is added."""
+    for answer in token.parent.glob(f"{_ANSWER}{TEMPORARY_MARK}*"):
+        answer.unlink(missing_ok=True)
 
 
 def node_name() -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.engine.executors.environment import accept_answer, describe_environment
+from jprep.engine.executors.environment import accept_answer, describe_environment, remove_answers
 from jprep.engine.executors.ray.pool import WorkerPool
 from jprep.engine.executors.ray.task_worker import Answer, Assignment
 from jprep.engine.runner import DRIVER, TaskRunner
@@ -229,6 +229,7 @@ class StageRun:
         starting, running = (each[0] for each in self._starting.values()), (each[1] for each in self._running.values())
         for worker in (*starting, *running):
             self._pool.discard(worker)
+        remove_answers(self._assignment.token)
         self._pool.idle.extend(self._ready)
         self._starting, self._running, self._ready = {}, {}, []
 
