@@ -118,13 +118,12 @@ clean:           ## Remove the environment and what was built
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/pyproject.toml) .ci/constraints.txt
-	$(BIN)/python $(INSTALL) --editable . $(PACKAGES:%=--editable backends/%)
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml models/words/pyproject.toml $(PACKAGES:%=backends/%/pyproject.toml) .ci/constraints.txt
+	$(BIN)/python $(INSTALL) --editable models/words --editable . $(PACKAGES:%=--editable backends/%)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,near,pdf,web,report,view,sudachi,pyknp]' \
-	  --editable models/words
+	$(BIN)/python $(INSTALL) --editable '.[test,fasttext,hojichar,near,pdf,web,report,view,jumandic,sudachi,pyknp,numba]'
 	@touch $@
 
 # What the core is tested without: libraries of trackers, of object stores and the Hub, and Ray, all of which run in jprep's
@@ -160,8 +159,10 @@ $(VENV)/.fairseq-xla: $(VENV)/.installed backends/fairseq_xla/constraints.txt
 	rm -r $(VENV)/stand-ins
 	@touch $@
 
+# A tokenizer of transformers that is tested needs a dictionary of MeCab.
 $(READY): $(VENV)/.%-test: $(VENV)/.%
-	$(BACKENDS)/$*/bin/python $(INSTALL) pytest pytest-xdist hypothesis safetensors --editable backends/torch
+	$(BACKENDS)/$*/bin/python $(INSTALL) pytest pytest-xdist hypothesis safetensors $(if $(findstring torch,$*),jumandic) \
+	  --editable backends/torch
 	@touch $@
 
 $(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt
@@ -198,7 +199,7 @@ $(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
 # A notebook runs in the environment of its user: jprep, Jupyter's kernel, and the libraries that a corpus is given to.
 $(VENV)/.notebook: $(VENV)/.installed
 	$(PYTHON) -m venv $(VENV)/notebook
-	$(VENV)/notebook/bin/python $(INSTALL) --editable . --editable backends/torch pytest hypothesis \
+	$(VENV)/notebook/bin/python $(INSTALL) --editable models/words --editable . --editable backends/torch pytest hypothesis \
 	  nbclient ipykernel ipywidgets pandas polars datasets
 	@touch $@
 

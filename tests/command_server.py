@@ -32,7 +32,7 @@ SIZE = 1 << 20
 FRESH = ("PYTHON", "LC_", "LANG", "OMP_")
 """Beginnings of variables that take effect when an interpreter starts; `PYTHONPATH` is honoured."""
 
-UNUSED = ("jprep.testing", "jprep.samples.__main__")
+UNUSED = ("jprep.testing", "jprep.samples.__main__", "jprep.corpus.segmenters.pointwise.kernel")  # the last needs numba
 
 
 class CommandServer:

@@ -56,7 +56,7 @@ def split(using: str, overrides: tuple[str, ...]) -> None:
 
 
 @text.command()
-@click.option("--using", type=SEGMENTER, default="jumandic", show_default=True, metavar="NAME")
+@click.option("--using", type=SEGMENTER, default="pointwise", show_default=True, metavar="NAME")
 @click.option("--separator", default=" ", help="Text between words; white space of the text is kept.")
 @_options
 def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
@@ -64,7 +64,7 @@ def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
 
     \b
     Example:
-      echo 吾輩は猫である。 | jprep text segment --using jumandic
+      echo 吾輩は猫である。 | jprep text segment
     """
     from jprep.corpus.document import SENTENCE, WORD, Document
     from jprep.corpus.processing import segment_documents

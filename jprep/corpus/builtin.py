@@ -43,7 +43,7 @@ def jprep_normalizers() -> dict[str, str]:
 @hookimpl
 def jprep_splitters() -> dict[str, str]:
     """Return the built-in sentence splitters by name."""
-    return {"rules": "jprep.corpus.sentences:RuleSplitter", "none": "jprep.corpus.sentences:NoSplitter"}
+    return {"rules": "jprep.corpus.splitters.rules:RuleSplitter", "none": "jprep.corpus.splitters.unsplit:NoSplitter"}
 
 
 @hookimpl

@@ -40,7 +40,7 @@ class CodePointTable:
         try:
             return self._planes[0].take(codes)
         except IndexError:  # faster than to look for the highest code point first
-            self._add_planes(_planes_of(codes))
+            self._add_planes(_planes_of(codes[codes >= _PLANE]))
             return self._joined.take(codes)
 
     def _add_planes(self, numbers: set[int]) -> None:

@@ -14,8 +14,13 @@ from jprep.io.safe_names import check_name
 from jprep.plugins import plugins
 from jprep.plugins.files import PROVENANCE, find_by_hash
 
-VERSION = 1
-"""The version of recipes. Raise it when a default changes, and keep the defaults of earlier versions."""
+VERSION = 2
+"""The version of new recipes. Raise it when a default changes, and add the earlier one to `_EARLIER_DEFAULTS`."""
+
+DEFAULT_SEGMENTER = "pointwise"
+
+_EARLIER_DEFAULTS: dict[int, dict[str, Any]] = {1: {"segmenter": "jumandic"}}
+"""Defaults of `[corpus]` in recipes of earlier versions, where they differ from those of `CorpusConfig`."""
 
 StepRef = str | dict[str, Any]
 """A step in a recipe: its name, or a table `{ use = NAME, option = value, … }`."""
@@ -159,7 +164,7 @@ class CorpusConfig(ConfigSection, frozen=True):
         line_signals: signals to keep as columns with a value for each line.
         decontaminate: test sets whose items are removed from what the filters leave.
         dedup: deduplication.
-        segmenter: finds word boundaries.
+        segmenter: finds word boundaries; by default `jumandic` in recipes of version 1.
     """
 
     sources: list[Source] = []
@@ -170,7 +175,7 @@ class CorpusConfig(ConfigSection, frozen=True):
     line_signals: list[StepRef] = []
     decontaminate: list[DecontaminateConfig] = []
     dedup: DedupConfig = DedupConfig()
-    segmenter: StepRef = "jumandic"
+    segmenter: StepRef = DEFAULT_SEGMENTER
 
     def filters_of(self, source: Source) -> list[StepRef]:
         """Return the filters of a source: its own, or else those of the corpus."""
@@ -188,13 +193,13 @@ class CorpusRecipe(ConfigSection, frozen=True):
 
     Attributes:
         name: names the output directory; see `jprep.io.safe_names`.
-        version: the format of the recipe. Defaults change only with it, so a recipe keeps its meaning.
+        version: the format of the recipe; 2 is the newest. Defaults change only with it, so a recipe keeps its meaning.
         description: one line for readers.
         corpus: what is built; a recipe that only trains a tokenizer has none.
     """
 
     name: str
-    version: int = VERSION
+    version: int = 1
     description: str = ""
     corpus: CorpusConfig = CorpusConfig()
 
@@ -222,8 +227,8 @@ def decode_recipe(
             of the same name.
     """
     raw = apply_overrides(raw, overrides)
-    _check_version(raw.get("version", VERSION), where)
-    recipe = parse_config(raw, kind, where=where)
+    _check_version(raw.get("version", 1), where)
+    recipe = parse_config(_with_earlier_defaults(raw), kind, where=where)
     check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
     _check_sources(recipe.corpus.sources, where)
     _check_test_sets(recipe.corpus.decontaminate, where)
@@ -248,10 +253,16 @@ def _check_dedup(dedup: DedupConfig, where: str) -> None:
 
 
 def _check_version(version: object, where: str) -> None:
-    if version != VERSION:
+    if version not in range(1, VERSION + 1):
         fix = f"install a newer jprep, or set version = {VERSION}"
-        what = f"this jprep reads recipes of version {VERSION}, got version {version!r}"
+        what = f"this jprep reads recipes of version 1 to {VERSION}, got version {version!r}"
         raise ConfigError(what, where=where, fix=fix)
+
+
+def _with_earlier_defaults(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a recipe in which keys that its version gives another default than today's have that default."""
+    earlier, corpus = _EARLIER_DEFAULTS.get(raw.get("version", 1)), raw.get("corpus", {})
+    return raw | {"corpus": earlier | corpus} if earlier and isinstance(corpus, dict) else raw
 
 
 def _check_sources(sources: list[Source], where: str) -> None:
@@ -360,7 +371,7 @@ WEB_FILTERS: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls", "re
 _DEFAULT_LICENCES = {"wikipedia": "CC BY-SA 4.0", "cc100": "Common Crawl terms of use"}
 
 
-def default_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = "jumandic") -> CorpusRecipe:
+def default_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = DEFAULT_SEGMENTER) -> CorpusRecipe:
     """Return the recipe that `jprep corpus build` uses if it is given inputs instead of a recipe.
 
     Args:
@@ -378,4 +389,4 @@ def default_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = "jumand
         for reader, paths in inputs.items()
         if paths
     ]
-    return CorpusRecipe(name="corpus", corpus=CorpusConfig(sources=sources, segmenter=segmenter))
+    return CorpusRecipe(name="corpus", version=VERSION, corpus=CorpusConfig(sources=sources, segmenter=segmenter))

@@ -79,9 +79,9 @@ class DocumentProcessor:
 
     def _judge(self, docs: list[Document]) -> list[Document | Reject]:
         """Mark the sentences of some documents and filter them; a document that a filter drops becomes a reject."""
-        filled, mark = [doc for doc in docs if doc.text], self._splitter.mark
-        for doc in filled:
-            doc.words = mark(doc.text)
+        filled = [doc for doc in docs if doc.text]
+        for doc, words in zip(filled, self._splitter.mark_all([doc.text for doc in filled]), strict=True):
+            doc.words = words
         if len(filled) == len(docs):
             return self._filter(filled)
         empty = {place: reject(doc, "normalizer", "empty") for place, doc in enumerate(docs) if not doc.text}

@@ -220,6 +220,10 @@ class Splitter(Step):
     def mark(self, text: str) -> str:
         """Insert U+001E between the sentences of each paragraph. Nothing else may change."""
 
+    def mark_all(self, texts: Sequence[str]) -> list[str]:
+        """Return what `mark` returns for each text. A splitter may override it to mark many texts in one call."""
+        return [self.mark(text) for text in texts]
+
 
 class Signal(Step):
     """Measures documents: one number each for every column.

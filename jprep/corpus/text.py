@@ -56,15 +56,15 @@ def split_sentences(text: str, using: str = "rules") -> list[str]:
 
 
 @overload
-def segment(text: str, using: str = "jumandic", **options: Any) -> list[str]: ...
+def segment(text: str, using: str = "pointwise", **options: Any) -> list[str]: ...
 @overload
-def segment(text: Sequence[str], using: str = "jumandic", **options: Any) -> list[list[str]]: ...
-def segment(text: str | Sequence[str], using: str = "jumandic", **options: Any) -> list[str] | list[list[str]]:
+def segment(text: Sequence[str], using: str = "pointwise", **options: Any) -> list[list[str]]: ...
+def segment(text: str | Sequence[str], using: str = "pointwise", **options: Any) -> list[str] | list[list[str]]:
     """Split sentences into words. The joined words are the sentence, with white space, without U+001E and U+001F.
 
     Args:
         text: one sentence, or a sequence of sentences, which is faster than one call per sentence.
-        using: name of a segmenter: `jumandic`, `jumanpp`, `sudachi`, `unidic`, or one of a plugin.
+        using: name of a segmenter: `pointwise`, `jumandic`, `jumanpp`, `sudachi`, `unidic`, or one of a plugin.
         options: options of the segmenter.
 
     Returns:
@@ -75,8 +75,8 @@ def segment(text: str | Sequence[str], using: str = "jumandic", **options: Any) 
         ConfigError: unknown segmenter or option.
         MachineError: the segmenter is not installed.
 
-    >>> segment("すもももももも。")
-    ['すもも', 'も', 'もも', 'も', '。']
+    >>> segment("東京都に住んでいる。")
+    ['東京', '都', 'に', '住んで', 'いる', '。']
     """
     if not isinstance(text, str | Sequence) or isinstance(text, bytes):
         raise TypeError(f"expected a str or a sequence of str, got {type(text).__name__}")

@@ -12,8 +12,9 @@ from jprep.errors import JprepError
 from jprep.plugins import plugins
 from jprep.train.backend import Finding
 
-_SENTENCE = "すもももももももものうち"
-_SECONDS = 60.0
+_SENTENCE = "東京タワーへ行く。"
+_SECONDS, _COMPILING = 60.0, 300.0
+_WITH_KERNEL = "pointwise"
 _SHOWN = 40  # maximum length of a version, which may be a file's hash
 
 
@@ -24,8 +25,24 @@ def check_segmenters() -> list[Finding]:
     return [
         finding
         for name in names
-        for finding in run_with_limit(partial(_try, name, "error" if name == default else "note"), name, _SECONDS)
+        for finding in [
+            *run_with_limit(partial(_try, name, "error" if name == default else "note"), name, _SECONDS),
+            *(run_with_limit(_try_compiled, name, _COMPILING) if name == _WITH_KERNEL else ()),
+        ]
     ]
+
+
+def _try_compiled() -> list[Finding]:
+    """Return whether compiled code can find the words of `pointwise`; nothing where there is no model."""
+    try:
+        segmenter = make_step("segmenter", _WITH_KERNEL)
+    except JprepError:
+        return []
+    try:
+        segmenter.load_compiled()
+    except JprepError as error:
+        return [Finding(f"{_WITH_KERNEL}: finds words with numpy: {error.what}", "note", error.fix)]
+    return [Finding(f"{_WITH_KERNEL}: compiled code finds the words of much text")]
 
 
 def _try(name: str, level: Any) -> list[Finding]:
@@ -42,7 +59,7 @@ def _try(name: str, level: Any) -> list[Finding]:
     if len(words) < 2:
         return [Finding(f"{name}: found no words in {_SENTENCE}", level, "run it by hand to see its errors")]
     about = ", ".join(f"{what} {which}" for what, which in made_of.items() if len(which) <= _SHOWN)
-    return [Finding(f"{name}: {'|'.join(words)} ({about})")]
+    return [Finding(f"{name}: {'|'.join(words)}{f' ({about})' if about else ''}")]
 
 
 def usable_segmenter() -> str:

@@ -115,7 +115,7 @@ def main() -> None:
         folder, progress = Path(name), SilentProgress()
         dumps = [str(path) for path in real or [samples.write_dump(folder)]]
         print(f"{'':34}{'CPU':>12}{'checks':>13}{'share':>10}")
-        plain, segmented = recipe(dumps, "none"), recipe(dumps, "jumandic")
+        plain, segmented = recipe(dumps, "none"), recipe(dumps, "pointwise")
         report("corpus build, no words", lambda: build(plain, folder / "plain", executor, progress))
         report("corpus build, jumandic", lambda: build(segmented, folder / "corpus", executor, progress))
         stopped_at_the_end(folder / "stopped", plain)

@@ -21,7 +21,7 @@ from jprep.corpus.document import Document
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.normalizers.nfkc import NfkcNormalizer
 from jprep.corpus.processing import DocumentProcessor
-from jprep.corpus.sentences import NoSplitter
+from jprep.corpus.splitters.unsplit import NoSplitter
 
 DATA = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[2].parent / "shared") / "data"
 REPEATS = 3

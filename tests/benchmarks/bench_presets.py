@@ -15,8 +15,8 @@ from pathlib import Path
 
 from jprep.corpus.document import Document
 from jprep.corpus.filters.presets.preset import PresetFilter, preset_names
-from jprep.corpus.sentences import RuleSplitter
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.splitters.rules import RuleSplitter
 from jprep.errors import JprepError
 from tests.benchmarks.bench_filters import SHARED, load
 

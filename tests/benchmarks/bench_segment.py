@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib.util
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import fugashi
 import jumandic
@@ -105,13 +107,17 @@ def libraries(texts: list[str]) -> None:
             print(missing.what)
             continue
         runs[f"jprep {made.name}"] = lambda made=made: clock(lambda: in_batches(made, texts))  # type: ignore[misc]
+    if importlib.util.find_spec("numba"):
+        kernel = pointwise("on")
+        kernel.segment(texts[:1])  # loads the compiled code
+        runs["jprep pointwise, compiled"] = lambda: clock(lambda: in_batches(kernel, texts))
     size = sum(len(text.encode()) for text in texts)
     race(runs, size, "fugashi wakati, bare")
 
 
-def pointwise() -> Pointwise:
+def pointwise(compiled: Literal["on", "off"] = "off") -> Pointwise:
     """The segmenter with the model that is named, else with an installed one."""
-    return Pointwise(Pointwise.Config(model=os.environ.get("JPREP_POINTWISE_MODEL", "")))
+    return Pointwise(Pointwise.Config(model=os.environ.get("JPREP_POINTWISE_MODEL", ""), compiled=compiled))
 
 
 def real() -> JumanppSegmenter | None:

@@ -1,6 +1,7 @@
 """Speed and boundary F1 of the sentence splitter beside its peers. Run as `python -m tests.benchmarks.bench_sentences`.
 
-Speed is MB of UTF-8 text per CPU-second, best of several, one document a call, on raw and on normalised text. konoha
+Speed is MB of UTF-8 text per CPU-second, best of several: as in a build, which marks documents together, on raw and on
+normalised text, and one document a call, as the peers are called. `ratio` is the first in konoha's. konoha
 and ja_sentence_segmenter run under the Python that `JPREP_PEER_PYTHON` names. F1 is of boundaries inside the paragraphs
 of kyoto_wiki-A: every fourth article, and the other three quarters, on which the rules were made.
 """
@@ -13,12 +14,13 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 
 from jprep import split_sentences
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
-from jprep.corpus.sentences import RuleSplitter
-from tests.benchmarks.bench_normalize import DATA, corpora, pace
+from jprep.corpus.splitters.rules import RuleSplitter
+from tests.benchmarks.bench_normalize import DATA, REPEATS, corpora, megabytes, pace
 
 KYOTO = DATA / "gold/kyoto_wiki-A.jsonl.gz"
 BARE = re.compile(r"[^。！？!?]*[。！？!?]+|[^。！？!?]+$")
@@ -42,6 +44,8 @@ for name, split in (("konoha", SentenceTokenizer().tokenize), ("ja_sentence_segm
     print(json.dumps({name: paces}))
 """
 
+BATCH = 1 << 18  # characters
+
 Split = Callable[[str], list[str]]
 
 
@@ -55,6 +59,28 @@ def peers(texts: dict[str, list[str]]) -> dict[str, dict[str, float]]:
         file.flush()
         run = subprocess.run([python, "-c", PEERS, file.name], capture_output=True, text=True, check=True)
     return {name: paces for line in run.stdout.splitlines() for name, paces in json.loads(line).items()}
+
+
+def batches(texts: list[str]) -> Iterator[list[str]]:
+    """The documents that a build marks together."""
+    batch, size = list[str](), 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= BATCH:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def build_pace(splitter: RuleSplitter, texts: list[str]) -> float:
+    together, best = list(batches(texts)), float("inf")
+    for _ in range(REPEATS):
+        begun = time.process_time()
+        for batch in together:
+            splitter.mark_all(batch)
+        best = min(best, time.process_time() - begun)
+    return megabytes(texts) / best
 
 
 def paragraphs(scored: bool) -> Iterator[tuple[list[str], str]]:
@@ -94,12 +120,14 @@ def main() -> None:
         return
     texts["all"] = [document for documents in texts.values() for document in documents]
     theirs, rules, neologdn = peers(texts), RuleSplitter(), NeologdnNormalizer()
-    columns = ("jprep", "normalised", "bare regex", *theirs)
+    columns = ("jprep", "normalised", "one a call", "bare regex", *theirs, "ratio")
     print(f"{'MB/s':22}", *(f"{column:>12.12}" for column in columns), sep="")
     for name, documents in texts.items():
-        paces = [pace(rules.mark, documents), pace(rules.mark, list(map(neologdn.apply, documents)))]
-        paces += [pace(BARE.findall, documents), *(paces_of[name] for paces_of in theirs.values())]
-        print(f"{name:22}", *(f"{figure:12.0f}" for figure in paces), sep="")
+        paces = [build_pace(rules, documents), build_pace(rules, list(map(neologdn.apply, documents)))]
+        paces += [pace(rules.mark, documents), pace(BARE.findall, documents)]
+        paces += [paces_of[name] for paces_of in theirs.values()]
+        ratio = paces[0] / theirs["konoha"][name] if theirs else float("nan")
+        print(f"{name:22}", *(f"{figure:12.0f}" for figure in paces), f"{ratio:12.2f}", sep="")
     if KYOTO.exists():
         for name, split in (("jprep", split_sentences), ("bare regex", BARE.findall)):
             print(f"F1 {name}: every fourth article {f1(split, True):.4f}, the others {f1(split, False):.4f}")

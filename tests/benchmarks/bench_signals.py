@@ -18,7 +18,7 @@ from pathlib import Path
 from jprep.corpus.config import StepRef, make_step
 from jprep.corpus.document import Document
 from jprep.corpus.filters.presets.preset import PresetFilter
-from jprep.corpus.sentences import RuleSplitter
+from jprep.corpus.splitters.rules import RuleSplitter
 from jprep.corpus.step import Signal
 from jprep.engine.executors.worker import tune_memory
 from tests.benchmarks.bench_filters import SHARED, batches, hojichar, load

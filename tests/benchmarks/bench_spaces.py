@@ -61,7 +61,7 @@ def corpus(folder: Path, lines: list[str], normalizers: list[Any]) -> Corpus:
     folder.mkdir(parents=True)
     folder.joinpath("text.txt").write_text("\n".join(lines), encoding="utf-8")
     source = {"name": "t", "paths": [str(folder / "text.txt")], "reader": {"use": "text", "documents": "line"}}
-    section = {"sources": [source], "normalizers": normalizers, "splitter": "none", "segmenter": "jumandic"}
+    section = {"sources": [source], "normalizers": normalizers, "splitter": "none", "segmenter": "pointwise"}
     recipe = decode_recipe({"name": "spaces", "corpus": section | {"dedup": {"documents": False}}})
     build(recipe, folder / "corpus", Local(1), SilentProgress())
     return Corpus(folder / "corpus")

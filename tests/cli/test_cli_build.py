@@ -196,7 +196,7 @@ def test_settings_reach_lists_and_tables(sample: Path, tmp_path: Path, jprep: Ru
 
 def test_the_plan_is_printed_and_nothing_done(sample: Path, tmp_path: Path, jprep: Run) -> None:
     plan = jprep(*RECIPE, "--dry-run", "-o", tmp_path / "out", cwd=sample).stdout
-    for words in ("quickstart", "sample: 1 file,", "by wikipedia", "length, symbols, urls", "neologdn", "jumandic"):
+    for words in ("quickstart", "sample: 1 file,", "by wikipedia", "length, symbols, urls", "neologdn", "pointwise"):
         assert words in plan
     assert not (tmp_path / "out").exists()
 

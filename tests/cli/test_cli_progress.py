@@ -169,7 +169,7 @@ def test_a_training_says_where_it_is_now_and_then(monkeypatch) -> None:
 
     clock, said = Clock(), []
     monkeypatch.setattr(training_progress.time, "monotonic", clock)
-    train = SimpleNamespace(batch=2, length=8, packing="stream", data=[], next_sentence=False)
+    train = SimpleNamespace(batch=2, length=8, packing="stream", data=[], stages=[], next_sentence=False)
     show = training_progress._by_lines(SimpleNamespace(name="run", steps=100, train=train), said.append)
     for step in range(1, 60):
         clock.now += 1

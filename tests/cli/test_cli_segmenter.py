@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
+from jprep.cli.segmenter.evaluate import evaluate
+from jprep.cli.text import segment
+from jprep.corpus import text
+from jprep.corpus.config import CorpusConfig
 from tests.conftest import Run
 
 SIZES = "characters=10,pairs=12,triples=12,quadruples=12,neighbours=10,words=12"
+
+
+def test_commands_and_functions_have_the_default_segmenter_of_new_recipes() -> None:
+    used = [option.default for command in (segment, evaluate) for option in command.params if option.name == "using"]
+    assert [*used, signature(text.segment).parameters["using"].default] == [CorpusConfig().segmenter] * 3
 
 
 @pytest.fixture(scope="module")

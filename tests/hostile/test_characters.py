@@ -24,7 +24,7 @@ def verified(folder: Path) -> bool:
     return subprocess.run([JPREP, "corpus", "verify", str(folder)], capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("segmenter", ["none", "jumandic"])
+@pytest.mark.parametrize("segmenter", ["none", "pointwise", "jumandic"])
 @pytest.mark.parametrize("option", ["--cc100", "--text", "--jsonl"])
 def test_marks_in_the_input_are_deleted_and_counted(option: str, segmenter: str, build: Build, put: Put) -> None:
     text = f"{MARKS}{TAIL * 3}"
@@ -40,7 +40,7 @@ def test_marks_in_the_input_are_deleted_and_counted(option: str, segmenter: str,
 ENTITIES = [f"&#{code};" for code in ("30", "31", "x1E", "x1f", "0", "xD800", "xDFFF", "x110000", "xFFFF", "8", "x85")]
 
 
-@pytest.mark.parametrize("segmenter", ["none", "jumandic"])
+@pytest.mark.parametrize("segmenter", ["none", "pointwise", "jumandic"])
 def test_marks_that_wikitext_writes_as_entities(segmenter: str, build: Build, put: Put) -> None:
     written = f"<nowiki>{''.join(ENTITIES)}は書いたまま</nowiki>である。"
     text = f"実体{'と'.join(ENTITIES)}の後に続く文がある。{TAIL}\n\n{written}"

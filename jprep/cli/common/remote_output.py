@@ -6,15 +6,12 @@ import contextlib
 import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from jprep.cli.common.output import note
 from jprep.cli.common.output_path import OutputPath
-
-if TYPE_CHECKING:
-    from jprep.pipeline.remote.manifests import ManifestKind
 
 
 class Url(str):
@@ -91,13 +88,13 @@ FINISHED_OUTPUT = FinishedOutput()
 
 @contextlib.contextmanager
 def local_output(
-    output: Path | Url | None, kind: ManifestKind, default: Path | None = None, *, replace: bool = True
+    output: Path | Url | None, kind: str, default: Path | None = None, *, replace: bool = True
 ) -> Iterator[Path]:
     """Yield the folder to write an output to; after the block, upload it if it was to go to a URL.
 
     Args:
         output: the option.
-        kind: the kind of output.
+        kind: the name of its kind, see `jprep.pipeline.remote.manifests`.
         default: the folder if the option is missing or a URL; None uses a temporary one.
         replace: whether another output of the same kind at the URL is replaced.
 
@@ -108,13 +105,15 @@ def local_output(
         yield _given(output, default)
         return
     from jprep.cli.common.progress import show_progress
+    from jprep.pipeline.remote.manifests import kind_named
     from jprep.pipeline.remote.upload import check_destination, upload_output
 
-    check_destination(output, kind)
+    chosen = kind_named(kind)
+    check_destination(output, chosen)
     with _folder(default) as folder:
         yield folder
         with show_progress() as progress:
-            upload_output(folder, output, kind, replace=replace, progress=progress)
+            upload_output(folder, output, chosen, replace=replace, progress=progress)
     note(f"uploaded to {output}")
 
 

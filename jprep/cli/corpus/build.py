@@ -36,7 +36,7 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet", "csv", "tsv")
     "--segmenter",
     type=SEGMENTER,
     metavar="NAME",
-    help="jumandic (the default), jumanpp, sudachi, unidic, spaces or none.",
+    help="pointwise (the default), jumandic, jumanpp, sudachi, unidic, spaces or none.",
 )
 @OVERRIDES
 @WORKERS
@@ -77,7 +77,6 @@ def build(
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.build import output_directory, stage_names
     from jprep.engine.executors.worker import tune_memory
-    from jprep.pipeline.remote.manifests import CORPUS
 
     if isinstance(output, Path):
         refuse_unused("-o names the output directory", "work")
@@ -93,7 +92,7 @@ def build(
         return
     tune_memory()
     with (
-        local_output(output, CORPUS, own, replace=restart),
+        local_output(output, "corpus", own, replace=restart),
         explain_reader_options(loaded, recipe),
         open_executor(workers, executor, loaded.executor) as (running, progress),
     ):
@@ -109,14 +108,14 @@ def _recipe(
 ) -> Recipe:
     import msgspec
 
-    from jprep.corpus.config import default_recipe
+    from jprep.corpus.config import DEFAULT_SEGMENTER, default_recipe
     from jprep.pipeline.recipe import check_recipe, decode_recipe, load_recipe
 
     if (path is None) != any(inputs.values()):
         raise click.UsageError("give either a RECIPE or inputs such as --wikipedia DUMP")
     if path:
         return load_recipe(path, [*overrides, *([f"corpus.segmenter={segmenter}"] if segmenter else [])])
-    default = default_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
+    default = default_recipe({name: inputs[name] for name in _READERS}, segmenter or DEFAULT_SEGMENTER)
     recipe = decode_recipe(msgspec.to_builtins(default), overrides, where="the options")
     check_recipe(recipe, "the options")
     return recipe

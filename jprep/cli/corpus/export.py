@@ -105,10 +105,9 @@ def _write_files(
     how: tuple[int | None, str | None, ExecutorRef | None],
 ) -> None:
     from jprep.corpus.exporting.text_files import export_text_files
-    from jprep.pipeline.remote.manifests import TEXT_EXPORT
 
     chosen = corpus.text_format(*form)
-    with local_output(output, TEXT_EXPORT) as out, open_executor(*how) as (executor, progress):
+    with local_output(output, "corpus export") as out, open_executor(*how) as (executor, progress):
         exported = export_text_files(corpus.folder, corpus.manifest, out, lines_per_file, chosen, executor, progress)
     counts = exported.counts
     documents, lines = counts.get("documents", 0), counts.get("lines", 0)

@@ -38,7 +38,7 @@ FORMATS = ["fairseq", "tfrecord", "arrow", "megatron-blend"]
 )
 @click.option(
     "--packing",
-    type=click.Choice(["stream", "complete", "line"]),
+    type=click.Choice(["stream", "complete", "line", "best_fit"]),
     help="--features: how documents become rows. Default: stream.",
 )
 @click.option(
@@ -93,14 +93,13 @@ def export(
     from jprep.dataset.exports import export_dataset as write
     from jprep.dataset.exports import read_export_manifest
     from jprep.dataset.exports.base import ExportOptions
-    from jprep.pipeline.remote.manifests import DATASET_EXPORT
 
     chosen = ExportOptions(**options, mix=_mix(recipe))  # type: ignore[arg-type]
     if form != "megatron-blend":
         refuse_unused("it is for --format megatron-blend", "recipe", "prefix")
     if not chosen.features:
         refuse_unused("without --features one process writes the files", "workers")
-    with local_output(output, DATASET_EXPORT) as out:
+    with local_output(output, "dataset export") as out:
         with open_executor(workers if chosen.features else 1) as (executor, progress):
             paths = write(folder, tokenizer, form, out, chosen, progress, executor)
         splits = read_export_manifest(out).splits

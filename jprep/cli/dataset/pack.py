@@ -64,7 +64,6 @@ def pack(
     from jprep.dataset.pack import STAGES, PackPlan, dataset_directory
     from jprep.dataset.pack import pack as pack_corpus
     from jprep.io.safe_names import check_name
-    from jprep.pipeline.remote.manifests import DATASET
 
     if dry_run:
         refuse_unused("--dry-run packs nothing", "as_json", "restart")
@@ -84,7 +83,7 @@ def pack(
         show_scripts(recipe.executor, executor, [(folder, list(STAGES))])
         return
     with (
-        local_output(output, DATASET, own, replace=restart),
+        local_output(output, "dataset", own, replace=restart),
         open_executor(workers, executor, recipe.executor) as (running, progress),
     ):
         dataset = pack_corpus(packed, tokenizer_folder, config, folder, running, progress, restart=restart)

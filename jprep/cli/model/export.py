@@ -77,13 +77,12 @@ def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, gen
     from typing import cast
 
     from jprep.cli.common.progress import show_status
-    from jprep.pipeline.remote.manifests import MODEL_EXPORT
     from jprep.train.exporting import export as write
     from jprep.train.exporting.manifest import Dtype, read_export
     from jprep.train.run.directory import EXPORT, GENERATOR
 
     default = None if output else run / (GENERATOR if generator else EXPORT)
-    with local_output(output, MODEL_EXPORT, default) as folder:
+    with local_output(output, "model export", default) as folder:
         with show_status("exporting the model"):
             write(run, folder, which=which, dtype=cast(Dtype, dtype), generator=generator)
         exported = read_export(folder)

@@ -21,7 +21,7 @@ _SHOWN = 60  # characters of each side of a difference
 
 @click.command()
 @click.argument("gold", nargs=-1, required=True, metavar="GOLD...", type=FILE)
-@click.option("--using", type=SEGMENTER, default="jumandic", show_default=True, metavar="NAME")
+@click.option("--using", type=SEGMENTER, default="pointwise", show_default=True, metavar="NAME")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set an option of the segmenter.")
 @click.option("--against", type=SEGMENTER, metavar="NAME", help="Another segmenter; how far both agree is shown, too.")
 @click.option("--against-set", multiple=True, metavar="KEY=VALUE", help="Set an option of the other segmenter.")

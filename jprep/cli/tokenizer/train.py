@@ -36,7 +36,7 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special", "extends")
 @click.option("--boundaries", type=click.Choice(list(_ALL_BOUNDARIES)), help="Use of words. Default: train.")
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help=f"{_SETS}; or a further token.")
 @click.option("--extends", metavar="TOKENIZER", help="Add pieces to this tokenizer: a folder, or a name on the Hub.")
-@click.option("--segmenter", type=SEGMENTER, metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
+@click.option("--segmenter", type=SEGMENTER, metavar="NAME", help="Segmenter for FILEs. Default: pointwise.")
 @click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
 @OVERRIDES
@@ -73,7 +73,6 @@ def train(
     from jprep.cli.common.reader_hints import explain_reader_options
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.tokenizer.training_plan import show_plan
-    from jprep.pipeline.remote.manifests import TOKENIZER
     from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.train import train as train_tokenizer
 
@@ -89,7 +88,7 @@ def train(
             show_plan(_training_data(inputs, recipe, options, folder, work), recipe, folder, workers, executor)
         return
     with (
-        local_output(output, TOKENIZER, own, replace=restart),
+        local_output(output, "tokenizer", own, replace=restart),
         explain_reader_options(recipe, file),
         open_executor(workers, executor, recipe.executor) as (running, progress),
     ):
@@ -122,7 +121,7 @@ def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
     import msgspec
 
     from jprep.config import apply_overrides
-    from jprep.corpus.config import DedupConfig, default_recipe
+    from jprep.corpus.config import DEFAULT_SEGMENTER, DedupConfig, default_recipe
     from jprep.pipeline.recipe import check_recipe, decode_recipe, load_recipe
 
     _check_inputs(inputs, options)
@@ -132,7 +131,7 @@ def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
     files = {} if _is_corpus(inputs) or options["counts"] else _by_reader(inputs)
     if not files and any(setting.startswith("corpus.") for setting in options["overrides"]):
         raise click.UsageError("no corpus is built here, so --set corpus.… has no effect")
-    own = default_recipe(files, options["segmenter"] or ("none" if _needs_no_words(options) else "jumandic"))
+    own = default_recipe(files, options["segmenter"] or ("none" if _needs_no_words(options) else DEFAULT_SEGMENTER))
     corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # repeated texts count repeatedly
     raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs), corpus=corpus))
     raw = apply_overrides(raw, options["overrides"])

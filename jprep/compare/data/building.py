@@ -11,7 +11,7 @@ import msgspec
 from jprep.compare.arms import RecipeArm
 from jprep.corpus.api import Corpus
 from jprep.corpus.build import build
-from jprep.corpus.config import CorpusConfig, CorpusRecipe, Source
+from jprep.corpus.config import VERSION, CorpusConfig, CorpusRecipe, Source
 from jprep.dataset.manifest import DatasetManifest
 from jprep.dataset.pack import pack
 from jprep.engine.fingerprint import fingerprint
@@ -85,7 +85,7 @@ def build_arm(
     """
     config = training_config(arm.corpus, texts)
     key = key_of(corpus=training_config(arm.corpus, lambda source: Path(texts(source).name)), share=share)
-    build(CorpusRecipe(name=NAME, corpus=config), work / "corpora" / key, executor, progress)
+    build(CorpusRecipe(name=NAME, version=VERSION, corpus=config), work / "corpora" / key, executor, progress)
     corpus = Corpus(work / "corpora" / key)
     if not len(corpus):
         reasons = ", ".join(f"{reason}: {number:,}" for reason, number in dropped_documents(corpus.folder).items())

@@ -12,7 +12,7 @@ import xxhash
 from jprep.compare.arms import source_origin
 from jprep.corpus.api import Corpus
 from jprep.corpus.build import build
-from jprep.corpus.config import CorpusConfig, CorpusRecipe, DedupConfig, Source
+from jprep.corpus.config import VERSION, CorpusConfig, CorpusRecipe, DedupConfig, Source
 from jprep.corpus.document import Document
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.runner import Executor, ProgressReporter
@@ -55,7 +55,7 @@ def read_source(folder: Path, source: Source, executor: Executor, progress: Prog
         sources=[plain], normalizers=[], filters=[], dedup=DedupConfig(documents=False), segmenter="none"
     )
     output = raw_corpus_folder(folder, source)
-    build(CorpusRecipe(name="source", corpus=config), output, executor, progress)
+    build(CorpusRecipe(name="source", version=VERSION, corpus=config), output, executor, progress)
     return Corpus(output)
 
 

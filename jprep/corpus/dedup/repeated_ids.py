@@ -125,7 +125,7 @@ def _repeated(records: Any, parts: Any) -> Iterator[_BucketResult]:
     sizes = np.diff(starts, append=len(records))
     starts, sizes = starts[sizes > 1], sizes[sizes > 1]
     sources = records["line"][starts]
-    for source in np.unique(sources).tolist():
+    for source in sorted(set(sources.tolist())):
         ours = sources == source
         times = int(sizes[ours].max())
         most = starts[ours & (sizes == times)]

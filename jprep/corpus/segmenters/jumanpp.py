@@ -34,7 +34,7 @@ and 〜 continue runs of both."""
 
 _NEEDS_SPLIT = re.compile(f"^# |[\n\0{PROBE}{WORD}\ud800-\udfff]")
 
-_INSTALL = "build it from https://github.com/ku-nlp/jumanpp/releases, or use `jumandic`, which pip installs"
+_INSTALL = "build it from https://github.com/ku-nlp/jumanpp/releases, or use `pointwise`, which comes with jprep"
 
 
 class JumanppSegmenter(Segmenter):

@@ -1,15 +1,22 @@
-"""MeCab, through fugashi: `jumandic` (the default, JUMAN's words) and `unidic` (UniDic's short units)."""
+"""MeCab, through fugashi: `jumandic` (JUMAN's words) and `unidic` (UniDic's short units)."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from importlib import metadata
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash
 from jprep.libraries import import_library
+
+_READING = re.compile(r"(?<=[一-鿿々〆ヶァ-ヴー])[（(]([ぁ-ゖー]{2,40})(?=[）)、，,；; \u3000])")
+_BEFORE = 40  # characters before a bracket in which the words of a reading are looked for
+_READING_FIELD = 5  # of JumanDIC's features
+_HIRAGANA = {code: code - 0x60 for code in range(ord("ァ"), ord("ヶ") + 1)}
 
 
 class MecabSegmenter(LibrarySegmenter):
@@ -22,26 +29,24 @@ class MecabSegmenter(LibrarySegmenter):
 
     Attributes:
         package: distribution of the dictionary; its module has the attribute `DICDIR`.
-        needs: arguments of `pip install` for fugashi and the dictionary.
     """
 
     max_bytes = 16_384
     max_run = 512
     package: ClassVar[str]
-    needs: ClassVar[str]
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        fugashi = import_library("fugashi", "the segmenter needs fugashi", self.needs)
-        module = self.package.replace("-", "_")
-        self._dictionary = Path(import_library(module, f"the segmenter needs {module}", self.needs).DICDIR)
+        needs, module = f"'jprep[{self.name}]'", self.package.replace("-", "_")
+        fugashi = import_library("fugashi", "the segmenter needs fugashi", needs)
+        self._dictionary = Path(import_library(module, f"the segmenter needs {module}", needs).DICDIR)
         # Use the mecabrc of the dictionary: without an installed MeCab there is no other one.
         options = ["-Owakati", "-d", str(self._dictionary), "-r", str(self._dictionary / "mecabrc")]
-        self._parse = fugashi.GenericTagger(shlex.join(options)).parse
+        self._tagger = fugashi.GenericTagger(shlex.join(options))
 
     def mark(self, text: str) -> str:
         """Return the words of a text, as in MeCab's `wakati` output."""
-        words: str = self._parse(text)
+        words: str = self._tagger.parse(text)
         return words.replace(" ", WORD)
 
     def provenance(self) -> dict[str, str]:
@@ -54,22 +59,52 @@ class MecabSegmenter(LibrarySegmenter):
 
 
 class JumandicSegmenter(MecabSegmenter):
-    """MeCab with JUMAN's dictionary: words similar to Juman++'s, several times faster, installed by pip alone.
+    """MeCab with JUMAN's dictionary (extra `jumandic`): words similar to Juman++'s, several times faster.
 
-    U+3000 is a word of its own, as in JUMAN's standard: MeCab joins it with the signs around it.
+    U+3000 is a word of its own, as in JUMAN's standard: MeCab joins it with the signs around it. A reading in brackets
+    is cut as the words that it belongs to, where their readings in the dictionary join to it.
     """
 
     name = "jumandic"
-    version = 3
+    version = 4
     package = "jumandic"
-    needs = "fugashi jumandic"
 
     def mark(self, text: str) -> str:
-        """Return the words of a text, as in MeCab's `wakati` output, with U+3000 as a word of its own."""
+        """Return the words of a text, with U+3000 as a word of its own, and readings cut as the words before them."""
         words = super().mark(text)
         if "\u3000" in words:
             words = WORD.join(filter(None, words.replace("\u3000", f"{WORD}\u3000{WORD}").split(WORD)))
-        return words
+        return self._cut_readings(words) if _READING.search(text) else words
+
+    def _cut_readings(self, words: str) -> str:
+        text = words.replace(WORD, "")
+        bounds = set(accumulate(map(len, words.split(WORD))))
+        for found in _READING.finditer(text):
+            if lengths := self._lengths_of_readings(text[: found.start()][-_BEFORE:], found[1]):
+                bounds.difference_update(range(*found.span(1)))
+                bounds.update(accumulate(lengths, initial=found.start(1)))
+        return WORD.join(text[start:end] for start, end in pairwise(sorted({0, *bounds})))
+
+    def _lengths_of_readings(self, before: str, reading: str) -> list[int]:
+        """Return the lengths of the readings of the last words that join to a reading; [] if none do."""
+        try:
+            known = [_reading(node) for node in self._tagger(before)]
+        except UnicodeDecodeError:  # see `LibrarySegmenter._analyze`
+            return []
+        rest, lengths = reading, list[int]()
+        while known and rest.endswith(known[-1]):
+            lengths.insert(0, len(known[-1]))
+            rest = rest.removesuffix(known.pop())
+            if not rest:
+                return lengths
+        return []
+
+
+def _reading(node: Any) -> str:
+    """Return the reading of a word in hiragana; of a word that the dictionary does not have, the word itself."""
+    known = len(node.feature) > _READING_FIELD and node.feature[_READING_FIELD] != "*"
+    shown: str = node.feature[_READING_FIELD] if known else node.surface
+    return shown.translate(_HIRAGANA)
 
 
 class UnidicSegmenter(MecabSegmenter):
@@ -78,4 +113,3 @@ class UnidicSegmenter(MecabSegmenter):
     name = "unidic"
     version = 2
     package = "unidic-lite"
-    needs = "'jprep[unidic]'"

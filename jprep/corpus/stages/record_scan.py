@@ -12,7 +12,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import numpy as np
 import zstandard
 
 from jprep.corpus.readers.chunking import SEPARATORS, record_too_large
@@ -22,6 +21,7 @@ from jprep.io.inputs.limits import corrupt_error
 from jprep.io.inputs.segments import SegmentInput, open_segments
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _BATCH = 4 << 20  # bytes searched at a time
@@ -45,6 +45,8 @@ class PartRecords(msgspec.Struct, frozen=True):
 
     def offsets(self) -> NDArray[np.int64]:
         """Return the offsets in the part at which records begin, without its start; some may lie behind its end."""
+        import numpy as np
+
         packed = zstandard.ZstdDecompressor().decompress(self.ends) if self.ends else b""
         return np.cumsum(np.frombuffer(packed, "<u4"), dtype=np.int64)
 
@@ -78,6 +80,8 @@ class _Scanner:
         self._found: list[NDArray[np.int64]] = []
 
     def run(self, end: int) -> PartRecords:
+        import numpy as np
+
         pieces = self._pieces()
         for segment, piece in pieces:
             if 0 <= end <= segment:
@@ -121,6 +125,8 @@ class _Scanner:
 
     def _search(self, size: int) -> None:
         """Search the first bytes for separators that begin in this part."""
+        import numpy as np
+
         own = self._size - self._searched
         data = bytes(memoryview(self._data)[:size])
         if self._scan.separator == "line":
@@ -161,6 +167,8 @@ def cut_shards(path: str, stored_size: int, scan: RecordScan, parts: Iterable[Pa
     Raises:
         InputError: a record is too large.
     """
+    import numpy as np
+
     begin, index, size, places = 0, 0, 0, list[_Place]()
     for part in parts:
         places += [_Place(stored, size + offset) for stored, offset in part.segments]

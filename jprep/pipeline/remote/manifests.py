@@ -97,6 +97,11 @@ KINDS = (MODEL_EXPORT, DATASET_EXPORT, TEXT_EXPORT, TOKENIZER_EXPORT, DATASET, C
 """A model export, which holds a tokenizer's card, comes before a tokenizer."""
 
 
+def kind_named(name: str) -> ManifestKind:
+    """Return the kind of output with a name."""
+    return next(kind for kind in KINDS if kind.name == name)
+
+
 def find_remote_output(url: str) -> FoundOutput | None:
     """Return the finished output at a URL; None if there is none.
 

@@ -6,6 +6,7 @@ import shlex
 import tempfile
 from pathlib import Path
 
+from jprep.corpus.config import VERSION
 from jprep.errors import ConfigError, JprepError
 from jprep.io.atomic import write_atomic
 from jprep.io.escaping import one_line
@@ -82,7 +83,7 @@ def _head(answers: Answers, file: Path) -> str:
         f"Outputs are written to {WORK}/{answers.name}/. docs/recipes.md lists all keys.",
     )
     keys = [
-        Key("version", 1, "of the format: a recipe keeps its meaning when defaults change"),
+        Key("version", VERSION, "of the format: a recipe keeps its meaning when defaults change"),
         Key("name", answers.name, f"names the directory of the outputs below {WORK}/"),
         Key("description", f"{answers.model} on {SOURCES[answers.source]}", "one line for readers"),
     ]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jprep.corpus.config import make_step
+from jprep.corpus.config import DEFAULT_SEGMENTER, make_step
 from jprep.corpus.document import WORD
 from jprep.errors import ConfigError, MachineError
 from jprep.report.tokenizers.texts import KindOfText
@@ -22,7 +22,7 @@ from jprep.tokenizer.evaluation.evaluate import Preprocess, evaluate
 from jprep.tokenizer.evaluation.input_text import EvaluationText
 from jprep.tokenizer.word_spaces import separate_words
 
-SEGMENTER = "jumandic"
+SEGMENTER = DEFAULT_SEGMENTER
 """The segmenter that finds the words of texts whose words are unknown."""
 
 

@@ -231,5 +231,5 @@ def _figures(use: Usage) -> dict[str, Any]:
 
 def _notes(trained: Sequence[KindOfText]) -> list[str]:
     sampled = f"Pieces are counted in {_measured_on(trained)}; at most {SAMPLE_MB:g} MB of text are counted."
-    words = "Word boundaries are those of the corpus, and of the segmenter jumandic for other texts."
+    words = "Word boundaries are those of the corpus, and of the segmenter pointwise for other texts."
     return [sampled, words, "Lists of pieces that never occur are evenly spaced by id."]

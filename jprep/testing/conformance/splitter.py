@@ -51,3 +51,8 @@ class SplitterSuite(StepSuite):
         step = self.make()
         text = "\n".join(TEXTS)
         assert step.mark(text) == "\n".join(step.mark(paragraph) for paragraph in text.split("\n"))
+
+    def test_marks_many_texts_as_each(self) -> None:
+        """`mark_all` gives for each text what `mark` gives."""
+        step = self.make()
+        assert step.mark_all(TEXTS) == [step.mark(text) for text in TEXTS]

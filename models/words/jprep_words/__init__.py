@@ -1,4 +1,4 @@
-"""The model of Japanese words that jprep's segmenter `pointwise` uses where none is named."""
+"""The model of Japanese words that jprep's segmenter `pointwise` uses by default."""
 
 from pathlib import Path
 

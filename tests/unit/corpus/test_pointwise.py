@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -20,7 +21,7 @@ from jprep.corpus.segmenters.pointwise.features import LANES, WINDOW, FeatureCon
 from jprep.corpus.segmenters.pointwise.model_file import (
     decode_model,
     encode_model,
-    installed_model,
+    find_model,
     read_model,
     write_model,
 )
@@ -333,8 +334,13 @@ class TestModelFile:
     def test_without_an_installed_model_the_fix_says_how_to_make_one(self, monkeypatch):
         monkeypatch.setattr("jprep.corpus.segmenters.pointwise.model_file.entry_points", lambda group: [])
         with pytest.raises(MachineError, match="no model is installed") as caught:
-            installed_model()
-        assert "jprep segmenter train" in caught.value.fix
+            find_model("")
+        assert "./models/words" in caught.value.fix and "jprep segmenter train" in caught.value.fix
+
+    def test_a_model_of_another_distribution_is_used_by_its_name(self, path, monkeypatch):
+        others = [SimpleNamespace(name=name, load=lambda name=name: path.with_name(name)) for name in ("a", "words")]
+        monkeypatch.setattr("jprep.corpus.segmenters.pointwise.model_file.entry_points", lambda group: others)
+        assert [find_model(name).name for name in ("", "a", "words", "./a.model")] == ["words", "a", "words", "a.model"]
 
 
 def test_differences_are_the_shortest_stretches(segmenter):

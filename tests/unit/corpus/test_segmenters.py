@@ -77,6 +77,19 @@ class TestJumandic(SegmenterSuite):
         text = "https://example.org/a?b=1 は、東京タワーの写真（1958年）を載せる。" * 50
         assert segmenter.segment([text]) == [text] and asked == [text]
 
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("大塚（おおつか）", "大塚|（|おおつか|）"),
+            ("都市化(としか)とは", "都市|化|(|とし|か|)|と|は"),
+            ("軍令部（ぐんれいぶ、英: x）と電気（でんき）", "軍令部|（|ぐんれいぶ|、|英|:| |x|）|と|電気|（|でんき|）"),
+            ("本（ただし、古い）", "本|（|ただし|、|古い|）"),
+            ("（おおつか）", "（|おお|つ|か|）"),
+        ],
+    )
+    def test_a_reading_in_brackets_has_the_words_that_it_belongs_to(self, segmenter, text, words):
+        assert segmenter.segment([text])[0].replace(WORD, "|") == words
+
     def test_the_dictionary_is_in_the_provenance(self, segmenter):
         assert segmenter.provenance()["jumandic/sys.dic"].startswith("sha256:")
 
@@ -144,7 +157,7 @@ class TestSpaces(SegmenterSuite):
 @pytest.mark.parametrize(
     ("kind", "package", "fix"),
     [
-        (JumandicSegmenter, "jumandic", "pip install fugashi jumandic"),
+        (JumandicSegmenter, "jumandic", "pip install 'jprep[jumandic]'"),
         (UnidicSegmenter, "unidic_lite", "pip install 'jprep[unidic]'"),
         (SudachiSegmenter, "sudachipy", "pip install 'jprep[sudachi]'"),
     ],

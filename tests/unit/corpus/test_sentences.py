@@ -14,7 +14,11 @@ from hypothesis import strategies as st
 from jprep import split_sentences
 from jprep.corpus.document import UNMARK
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
-from jprep.corpus.sentences import MAX_BRACKET_CHARS, NoSplitter, RuleSplitter, _BracketLine, _plain_ends
+from jprep.corpus.splitters import arrays
+from jprep.corpus.splitters.lines import BracketLine, find_ends, plain_ends
+from jprep.corpus.splitters.patterns import MAX_BRACKET_CHARS
+from jprep.corpus.splitters.rules import _MANY, RuleSplitter
+from jprep.corpus.splitters.unsplit import NoSplitter
 from jprep.testing.conformance.splitter import SplitterSuite
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[3].parent / "shared"))
@@ -124,7 +128,31 @@ def test_lines_are_split_independently(text: str) -> None:
 @given(plain)
 def test_fast_path_without_brackets_gives_the_same_ends(text: str) -> None:
     for line in text.split("\n"):
-        assert _plain_ends(line, 0, len(line)) == _BracketLine(line, 0, len(line)).ends()
+        assert plain_ends(line, 0, len(line)) == BracketLine(line, 0, len(line)).ends()
+
+
+@settings(max_examples=1_000)
+@given(texts)
+@example('漢と=1。"\n一。二')
+@example("「S.M.H.」VOL.8では、『あ...』「い。」う。え")
+@example("“あ。 ”い。(う。「え！」お。)か。「き。」「く？」け。「こ」。」さ𠮟。")
+def test_arrays_give_the_ends_of_lines(text: str) -> None:
+    assert arrays.find_ends(text).tolist() == find_ends(text)
+
+
+@given(texts, st.integers(1, 150))
+def test_arrays_agree_on_long_brackets(text: str, length: int) -> None:
+    long = f"{text}「あ。{'い' * length}！『う』」と。えー。「か。{'き' * length}。」く{text}"
+    assert arrays.find_ends(long).tolist() == find_ends(long)
+
+
+@given(st.lists(texts))
+def test_texts_marked_together_are_marked_as_alone(some: list[str]) -> None:
+    clean = [text.translate(UNMARK) for text in some]
+    alone = [RuleSplitter().mark(text) for text in clean]
+    assert RuleSplitter().mark_all(clean) == alone
+    many = clean * (1 + _MANY // max(1, sum(map(len, clean))))
+    assert RuleSplitter().mark_all(many) == alone * (len(many) // max(1, len(alone)))
 
 
 @given(plain)

@@ -18,7 +18,7 @@ from jprep.corpus.config import CorpusRecipe, decode_recipe
 from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject, count_paragraphs
 from jprep.corpus.originals import Original, Originals
 from jprep.corpus.processing import DocumentProcessor
-from jprep.corpus.sentences import RuleSplitter
+from jprep.corpus.splitters.rules import RuleSplitter
 from jprep.errors import ConfigError, InputError, MismatchError
 from jprep.report.corpus.provenance import steps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
@@ -262,9 +263,34 @@ def test_names_of_namespaces(tmp_path: Path, number: str, name: str) -> None:
     assert make(tmp_path, 甲=f"[{{{{ns:{number}}}}}]。").extract("{{甲}}", "鴨川") == f"[{name}]。"
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "asin", "acos", "atan"])
+@given(number=st.decimals("-0.9", "0.9", places=12))
+@settings(deadline=None, max_examples=30)
+def test_trigonometry_is_that_of_floats(name: str, number: decimal.Decimal) -> None:
+    shown = float(evaluate_expression(f"{name}({number:f})"))
+    assert math.isclose(shown, getattr(math, name)(float(number)), rel_tol=1e-13, abs_tol=1e-15)
+
+
+EXISTING = {
+    "Template:挨拶": "有", "テンプレート: 挨拶#節": "有", ":template:転送": "有",
+    "Template:無い": "無", "挨拶": "無", "": "無", "Template:" + "長" * 100: "無", "Template:": "無",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("title", "shown"), EXISTING.items())
+def test_only_templates_of_the_dump_exist(tmp_path: Path, title: str, shown: str) -> None:
+    pages = {"挨拶": "やあ。", "転送": "#REDIRECT [[Template:挨拶]]", "甲": "{{#ifexist:{{{1}}}|有|無}}る。"}
+    assert make(tmp_path, **pages).extract(f"{{{{甲|1={title}}}}}", "鴨川") == f"{shown}る。"
+
+
+def test_whether_an_unknown_page_exists_is_unknown(tmp_path: Path) -> None:
+    extractor = make(tmp_path, 甲="川が{{#ifexist:{{未知の雛形}}|有|無}}る。")
+    assert extractor.extract("{{甲}}", "鴨川") == "川がる。"
+
+
 def test_long_paddings_need_little_memory() -> None:
     arguments = [Argument(None, ["400"]), Argument(None, ["a" * 1_000_000])]
-    call = FunctionCall(lambda nodes: "".join(map(str, nodes)), "7", arguments, PageNames("", {}))
+    call = FunctionCall(lambda nodes: "".join(map(str, nodes)), "7", arguments, PageNames("", {}), lambda title: False)
     tracemalloc.start()
     padded, peak = FUNCTIONS["padleft"](call), tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -314,6 +340,21 @@ EXPRESSIONS |= {
     "10^13": "10000000000000",
     "10^14": "1.0E+14",
     "123456789 * 10^7": "1.23456789E+15",
+    "sin pi": "0",
+    "cos (pi / 2)": "0",
+    "cos -pi": "-1",
+    "sin (30 * pi / 180)": "0.5",
+    "tan (pi / 4)": "1",
+    "tan 0": "0",
+    "2 * asin 1 - pi round 20": "0",
+    "acos -1": "3.1415926535898",
+    "acos 1": "0",
+    "atan 1 * 4": "3.1415926535898",
+    "atan (10^300)": "1.5707963267949",
+    "cos (10^-300)": "1",
+    "sin (10^-300)": "1.0E-300",
+    "sin (10^25) round 9": "-0.744789849",
+    "6371 * acos(sin(35 * pi / 180) ^ 2 + cos(35 * pi / 180) ^ 2 * cos(1 * pi / 180)) round 1": "91.1",
 }
 
 
@@ -325,8 +366,9 @@ def test_expressions(source: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["1 +", "(1", "1)", "a", "1 / 0", "9^9^9^9", "1" * 2000, "(" * 50 + "1" + ")" * 50, "0^-1"]
-)
+    "source", ["1 +", "(1", "1)", "a", "1 / 0", "9^9^9^9", "1" * 2000, "(" * 50 + "1" + ")" * 50, "0^-1",
+     "asin 2", "acos -1.1", "sin (10^40)", "tan (pi / 2)", "atan"]
+)  # fmt: skip
 def test_wrong_expressions_are_refused(source: str) -> None:
     with pytest.raises(ExpressionError):
         evaluate_expression(source)

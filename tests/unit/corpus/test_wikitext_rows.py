@@ -13,7 +13,7 @@ from jprep.corpus.document import SENTENCE, Tally
 from jprep.corpus.readers.wikipedia import WikipediaReader
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.readers.wikitext.tabular.rows import TableRows
-from jprep.corpus.sentences import RuleSplitter
+from jprep.corpus.splitters.rules import RuleSplitter
 from jprep.corpus.step import describe_step
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "wikitext_rows"

@@ -11,7 +11,7 @@ from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.comparison import compare
 from jprep.corpus.segmenters.mecab import JumandicSegmenter
 from jprep.corpus.segmenters.pointwise import Pointwise
-from jprep.corpus.segmenters.pointwise.model_file import MODELS, installed_model, read_model
+from jprep.corpus.segmenters.pointwise.model_file import MODELS, find_model, read_model
 from jprep.corpus.segmenters.pointwise.training.labelled import read_words
 from jprep.testing.conformance.segmenter import SegmenterSuite
 from tests.conftest import ROOT, SHARED
@@ -30,7 +30,7 @@ GOLD = SHARED / "data" / "gold"
 def model() -> Path:
     if not entry_points(group=MODELS):
         pytest.skip("jprep-words is not installed: pip install ./models/words")
-    return installed_model()
+    return find_model("")
 
 
 @pytest.fixture(scope="module")

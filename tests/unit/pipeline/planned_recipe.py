@@ -21,8 +21,8 @@ from jprep.train.job import build
 from jprep.train.job.config import Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary
 from jprep.train.job.intervals import is_interval_end
-from jprep.train.job.schedule import learning_rate
 from jprep.train.launcher.launch import prepare_run
+from jprep.train.optimization.schedule import learning_rate
 from tests.conftest import ROOT
 from tests.fakes.hugging_face import write_bert
 from tests.unit.tokenizer.vocabularies import finished, small

@@ -8,10 +8,11 @@ words beside the template: a sentence is dropped only if it is ungrammatical as 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from jprep.corpus.document import SENTENCE, Tally
 from jprep.corpus.readers.wikitext.placeholders import CELL_START, DROPPED, GONE, HEADING, LOST
-from jprep.corpus.sentences import RuleSplitter
+from jprep.corpus.splitters.rules import RuleSplitter
 
 _UNIT = (
     r"(?:平方|立方)?(?:キロ|センチ|ミリ)?メートル|キログラム|トン|リットル|ヘクタール|世帯|[億万千百]*(?:円|ドル|ユーロ|ポンド|ウォン)|"
@@ -34,21 +35,18 @@ _PARTICLE = rf"{_OBJECT}|{_BY}|{_COPULA}|は[^{_KANA}]|[がのに][^{_KANA}、�
 _START = r"(?:\A|[。！？「『（(【〈《])[ \u3000]*\Z"
 _NOUN = r"[一-鿿々〇ァ-ヶーA-Za-z0-9）)」』]"
 
-_LOSSES = tuple(
-    (re.compile(rf"(?:{before})\Z"), re.compile(after))
-    for before, after in (
-        # A number before its unit.
-        ("[約計第]|人口|面積|標高|世帯数|密度", rf"(?:{_UNIT}|{_COUNTER}){_BEHIND_UNIT}"),
-        (rf"{_NOUN}[はが]", rf"(?:{_UNIT}){_BEHIND_UNIT}|{_COUNTER}{_BEHIND_COUNTER}"),
-        (_START, rf"(?:{_UNIT}){_BEHIND_UNIT}"),
-        ("、", rf"(?:{_UNIT}|{_COUNTER}){_ENDS}"),
-        # A name before its particle.
-        (_START, _PARTICLE),
-        (rf"{_NOUN}は", rf"{_OBJECT}|{_BY}|{_COPULA}|が[^{_KANA}、，]|の[^{_KANA}、，]"),
-        (rf"{_NOUN}を", rf"{_OBJECT}|{_BY}|が[^{_KANA}、，]|から[^{_KANA}、，]"),
-        (rf"{_NOUN}の", rf"{_OBJECT}|{_BY}|{_COPULA}|に[^{_KANA}、，]"),
-        (rf"{_NOUN}[にでも]", _OBJECT),
-    )
+_LOSSES = (
+    # A number before its unit.
+    ("[約計第]|人口|面積|標高|世帯数|密度", rf"(?:{_UNIT}|{_COUNTER}){_BEHIND_UNIT}"),
+    (rf"{_NOUN}[はが]", rf"(?:{_UNIT}){_BEHIND_UNIT}|{_COUNTER}{_BEHIND_COUNTER}"),
+    (_START, rf"(?:{_UNIT}){_BEHIND_UNIT}"),
+    ("、", rf"(?:{_UNIT}|{_COUNTER}){_ENDS}"),
+    # A name before its particle.
+    (_START, _PARTICLE),
+    (rf"{_NOUN}は", rf"{_OBJECT}|{_BY}|{_COPULA}|が[^{_KANA}、，]|の[^{_KANA}、，]"),
+    (rf"{_NOUN}を", rf"{_OBJECT}|{_BY}|が[^{_KANA}、，]|から[^{_KANA}、，]"),
+    (rf"{_NOUN}の", rf"{_OBJECT}|{_BY}|{_COPULA}|に[^{_KANA}、，]"),
+    (rf"{_NOUN}[にでも]", _OBJECT),
 )
 """What is before and after a lost text that the sentence cannot do without."""
 
@@ -108,7 +106,13 @@ def _complete(sentence: str, tally: Tally) -> str:
 def _breaks(text: str, start: int, end: int) -> bool:
     """Return whether a text is ungrammatical without what was lost from `start` to `end`."""
     before, after = text[max(0, start - _REACH) : start].replace(DROPPED, ""), text[end : end + 3 * _REACH]
-    return any(left.search(before) and right.match(after) for left, right in _LOSSES)
+    return any(left.search(before) and right.match(after) for left, right in _losses())
+
+
+@cache
+def _losses() -> list[tuple[re.Pattern[str], re.Pattern[str]]]:
+    """Return `_LOSSES` as patterns. Compiling them takes longer than a small dump, which rarely needs them."""
+    return [(re.compile(rf"(?:{before})\Z"), re.compile(after)) for before, after in _LOSSES]
 
 
 def _brackets_around(text: str, start: int, end: int, floor: int) -> tuple[int, int]:

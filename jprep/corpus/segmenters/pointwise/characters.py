@@ -28,7 +28,7 @@ ALONE = np.uint32(8)
 
 HIRAGANA, KATAKANA, KANJI, NUMERAL, DIGIT, LETTER, SIGN = range(1, 8)
 
-_ASTRAL_KANJI, _ASTRAL = 0xFFFE, 0xFFFF
+ASTRAL_KANJI, ASTRAL = 0xFFFE, 0xFFFF
 _FLAGS = np.uint32(15)
 _RANGES = (
     (
@@ -48,9 +48,9 @@ _NUMERALS = "〇一二三四五六七八九十百千万億兆"
 def fold_codes(codes: NDArray[np.uint32]) -> NDArray[np.uint16]:
     """Return an identifier of 16 bits for each code point: full-width ASCII is folded, rare planes are merged."""
     small = codes.astype(np.uint16)
-    if len(codes) and codes.max() > _ASTRAL:
-        astral = codes > _ASTRAL
-        small[astral] = np.where((codes[astral] >> np.uint32(17)) == 1, _ASTRAL_KANJI, _ASTRAL)
+    if len(codes) and codes.max() > ASTRAL:
+        astral = codes > ASTRAL
+        small[astral] = np.where((codes[astral] >> np.uint32(17)) == 1, ASTRAL_KANJI, ASTRAL)
     folded: NDArray[np.uint16] = _folded().take(small)
     return folded
 
@@ -113,7 +113,7 @@ def _kinds() -> NDArray[np.uint32]:
     for kind, first, last in _ranges():
         kinds[first : last + 1] = kind
     kinds[[ord(each) for each in _NUMERALS]] = NUMERAL
-    kinds[_ASTRAL_KANJI] = KANJI
+    kinds[ASTRAL_KANJI] = KANJI
     return kinds
 
 

@@ -62,7 +62,7 @@ def jumandic_words() -> Iterator[str]:
         MachineError: it is not installed.
         DamagedError: its dictionary is not one of MeCab.
     """
-    module = import_library("jumandic", "the dictionary of the model needs jumandic", "jumandic")
+    module = import_library("jumandic", "the dictionary of the model needs jumandic", "'jprep[jumandic]'")
     yield from mecab_words(Path(module.DICDIR) / "sys.dic")
 
 

@@ -39,9 +39,9 @@ LONGEST = HALO
 PREFIX = np.uint8(1)
 """The bit of the dictionary for four characters that begin a longer word. Single characters are no words of it."""
 
-_NEXT = np.uint32(0xC2B2AE35)
-_KIND_BITS = 3
-_REACH_BITS = LONGEST - 1
+NEXT = np.uint32(0xC2B2AE35)
+KIND_BITS = 3
+REACH_BITS = LONGEST - 1
 
 Bits = Annotated[int, msgspec.Meta(ge=8, le=24)]
 
@@ -72,7 +72,7 @@ class FeatureConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def direct_bits(self) -> tuple[int, ...]:
         """Binary logarithms of the sizes of the tables for the direct features."""
-        return 2 * WINDOW * _KIND_BITS, 2 * LONGEST, 2 * _REACH_BITS, 18, self.neighbours
+        return 2 * WINDOW * KIND_BITS, 2 * LONGEST, 2 * REACH_BITS, 18, self.neighbours
 
 
 class Features(msgspec.Struct, frozen=True):
@@ -158,12 +158,12 @@ def _direct_features(
     kinds = symbols & KIND
     window = np.zeros(size, np.uint32)
     for offset in range(-WINDOW, WINDOW):
-        window <<= np.uint32(_KIND_BITS)
+        window <<= np.uint32(KIND_BITS)
         window |= kinds[HALO + offset : HALO + offset + size]
     around = _words_around(found, size)
     longest = _longest_at().take(around[0]) | _longest_over().take(around[1])
-    neighbours = (window >> np.uint32((WINDOW - 1) * _KIND_BITS)) & np.uint32((1 << 2 * _KIND_BITS) - 1)
-    pair = symbols[HALO - 1 : HALO - 1 + size] * _NEXT + symbols[HALO : HALO + size]
+    neighbours = (window >> np.uint32((WINDOW - 1) * KIND_BITS)) & np.uint32((1 << 2 * KIND_BITS) - 1)
+    pair = symbols[HALO - 1 : HALO - 1 + size] * NEXT + symbols[HALO : HALO + size]
     pair = mixed(pair * STEP + longest, 0)
     coarse = (neighbours << np.uint32(12)) | longest
     return [window.astype(np.intp), *around, coarse.astype(np.intp), top(pair, config.neighbours)]
@@ -184,7 +184,7 @@ def _words_around(found: NDArray[np.uint8], size: int) -> tuple[NDArray[np.intp]
         right |= beyond
         left |= (beyond != 0) * word_bit(n)
     at = found[HALO : HALO + size].astype(np.intp) | (ending.astype(np.intp) << LONGEST)
-    return at, right.astype(np.intp) | (left.astype(np.intp) << _REACH_BITS)
+    return at, right.astype(np.intp) | (left.astype(np.intp) << REACH_BITS)
 
 
 @functools.cache
@@ -197,8 +197,8 @@ def _longest_at() -> NDArray[np.uint32]:
 @functools.cache
 def _longest_over() -> NDArray[np.uint32]:
     """Return how far containing words reach to the right and to the left, by index of the third feature."""
-    pairs = np.arange(1 << 2 * _REACH_BITS)
-    right, left = _bit_length(pairs & ((1 << _REACH_BITS) - 1)), _bit_length(pairs >> _REACH_BITS)
+    pairs = np.arange(1 << 2 * REACH_BITS)
+    right, left = _bit_length(pairs & ((1 << REACH_BITS) - 1)), _bit_length(pairs >> REACH_BITS)
     return (right << np.uint32(6)) | (left << np.uint32(9))
 
 

@@ -15,14 +15,14 @@ WORD_BITS = 32
 STEP = np.uint32(0x9E3779B1)
 """What the hash of a string is multiplied by when a symbol is added."""
 
-_FINISH = np.uint32(0x85EBCA6B)
+FINISH = np.uint32(0x85EBCA6B)
 
 
 def mixed(hashed: NDArray[np.uint32], salt: int) -> NDArray[np.uint32]:
     """Return hashes whose highest bits depend on all bits of some hashes, and on a salt."""
     found = hashed ^ (hashed >> np.uint32(15))
     found += np.uint32(salt)
-    found *= _FINISH
+    found *= FINISH
     return found
 
 

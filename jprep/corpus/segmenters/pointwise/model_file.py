@@ -28,7 +28,9 @@ MODELS = "jprep_pointwise"
 
 TRAIN = "train one with `jprep segmenter train`"
 
-_INSTALL = "pip install 'jprep[words]' (in a checkout: pip install ./models/words)"
+_DEFAULT = "words"
+_WHERE = "segmenter pointwise: model"
+_INSTALL = "pip install jprep-words (in a checkout: pip install ./models/words)"
 _MAGIC = b"jprep-pointwise-1\n"
 _MAX_BIAS = 8000
 _MAX_FILE, _MAX_HEADER, _MAX_TABLES = 1 << 28, 1 << 24, 1 << 29  # bytes
@@ -139,25 +141,25 @@ def decode_model(data: bytes, where: str) -> Model:
     return Model(header.card, weights)
 
 
-def installed_model() -> Path:
-    """Return the model of an installed distribution.
+def find_model(name: str) -> Path:
+    """Return the path of a model.
+
+    Args:
+        name: name of a model of an installed distribution, or a path; "" is the model of `jprep-words`.
 
     Raises:
-        MachineError: none is installed, several are, or it cannot be loaded.
+        MachineError: `jprep-words` is not installed, or the model of a distribution cannot be loaded.
     """
-    found = sorted(entry_points(group=MODELS), key=lambda each: each.name)
-    if len(found) == 1:
-        try:
-            return Path(found[0].load())
-        except (ImportError, AttributeError, TypeError) as error:
-            what = f"the model {found[0].name} cannot be loaded: {error}"
-            raise MachineError(
-                what, where="segmenter pointwise: model", fix="install its distribution again"
-            ) from error
-    fix = "name one with the option `model`" if found else f"{_INSTALL}, or {TRAIN}"
-    names = ", ".join(each.name for each in found)
-    what = f"several models are installed: {names}" if found else "no model is installed"
-    raise MachineError(what, where="segmenter pointwise: model", fix=fix)
+    found = next((each for each in entry_points(group=MODELS) if each.name == (name or _DEFAULT)), None)
+    if name and found is None:
+        return Path(name).expanduser()
+    if found is None:
+        raise MachineError("no model is installed", where=_WHERE, fix=f"{_INSTALL}, or {TRAIN}")
+    try:
+        return Path(found.load())
+    except (ImportError, AttributeError, TypeError) as error:
+        what = f"the model {found.name} cannot be loaded: {error}"
+        raise MachineError(what, where=_WHERE, fix="install its distribution again") from error
 
 
 def _read_header(data: bytes, where: str) -> _Header:

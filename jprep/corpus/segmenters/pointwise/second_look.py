@@ -30,8 +30,8 @@ MAX_SECOND = 127
 LONGEST_STRING = 10
 """Characters of a word that are looked at."""
 
-_SUM_STEP = 8
-_SALT = 64
+SUM_STEP = 8
+SALT = 64
 
 
 class Doubts(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ def find_doubts(symbols: NDArray[np.uint32], sums: NDArray[np.int16], ruled: NDA
     beyond_right, _ = _read(symbols, begins, end, 1)
     both = mixed(left, 1) + right
     lengths = ((places - start) * LONGEST_STRING + (end - places)).astype(np.uint32)
-    sum_class = (sums[places] // _SUM_STEP + MARGIN // _SUM_STEP).astype(np.uint32)
+    sum_class = (sums[places] // SUM_STEP + MARGIN // SUM_STEP).astype(np.uint32)
     strings = (
         both,
         left,
@@ -76,7 +76,7 @@ def find_doubts(symbols: NDArray[np.uint32], sums: NDArray[np.int16], ruled: NDA
         (sum_class << np.uint32(16)) | lengths,
         (sum_class << np.uint32(16)) | _kinds_around(symbols, places),
     )
-    index = [top(mixed(mixed(each, _SALT + n), _SALT), bits) for n, each in enumerate(strings)]
+    index = [top(mixed(mixed(each, SALT + n), SALT), bits) for n, each in enumerate(strings)]
     return Doubts(places, np.array(index, np.intp).reshape(FEATURES, -1))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -15,10 +15,11 @@ from jprep.corpus.code_points import code_points
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
 from jprep.corpus.segmenters.library_segmenter import file_hash, unsupported_reason
-from jprep.corpus.segmenters.pointwise.characters import fold_codes, pad_texts
+from jprep.corpus.segmenters.pointwise.compiled import load_kernel, usable_kernel
 from jprep.corpus.segmenters.pointwise.features import VERSION
-from jprep.corpus.segmenters.pointwise.model_file import check_exists, installed_model, read_model
-from jprep.corpus.segmenters.pointwise.weights import CERTAIN, SCALE, Weights
+from jprep.corpus.segmenters.pointwise.marking import mark_codes
+from jprep.corpus.segmenters.pointwise.model_file import check_exists, find_model, read_model
+from jprep.corpus.segmenters.pointwise.weights import SCALE, Weights
 from jprep.corpus.step import Segmenter, StepConfig, describe_step
 
 if TYPE_CHECKING:
@@ -37,25 +38,29 @@ class Pointwise(Segmenter):
 
     name = "pointwise"
     version = VERSION
-    local = frozenset({"model", "jumanpp"})
+    local = frozenset({"model", "jumanpp", "compiled"})
 
     class Config(StepConfig, frozen=True):
         """Options.
 
         Attributes:
-            model: path of a model made by `jprep segmenter train`; "" uses the model of an installed distribution.
+            model: path of a model made by `jprep segmenter train`, or the name of one that an installed distribution
+                brings; "" uses that of `jprep-words`.
             certainty: sentences with a boundary about which the model is less certain than this probability are
                 segmented by Juman++ instead; 0.5 needs no Juman++.
             jumanpp: options of the segmenter `jumanpp` for these.
+            compiled: whether words are found by compiled code (extra `numba`), which is faster and finds the same:
+                `auto` uses it for much text where it works, `on` always, `off` never.
         """
 
         model: str = ""
         certainty: Annotated[float, msgspec.Meta(ge=0.5, lt=1)] = 0.5
         jumanpp: JumanppSegmenter.Config = JumanppSegmenter.Config()
+        compiled: Literal["auto", "on", "off"] = "auto"
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        self._path = Path(self.config.model).expanduser() if self.config.model else installed_model()
+        self._path = find_model(self.config.model)
         odds = self.config.certainty / (1 - self.config.certainty)
         self._least_sure = round(math.log(odds) * SCALE)
         self._jumanpp = JumanppSegmenter(self.config.jumanpp) if self._least_sure else None
@@ -65,14 +70,18 @@ class Pointwise(Segmenter):
         marked, doubtful = list(texts), list[int]()
         for group in _groups(texts):
             chosen = [texts[number] for number in group]
-            if not _all_supported(chosen):
+            codes = _encode(chosen)
+            if codes is None:
                 group = [number for number in group if self._supported(texts[number])]
                 chosen = [texts[number] for number in group]
-            found = _mark(chosen, self._weights) if chosen else ()
-            for number, (words, sure) in zip(group, found, strict=True):
+                codes = code_points("".join(chosen))
+            if not group:
+                continue
+            found, sure = self._mark(codes, np.fromiter(map(len, chosen), np.int64, len(chosen)))
+            for number, words in zip(group, found, strict=True):
                 marked[number] = words
-                if sure < self._least_sure:
-                    doubtful.append(number)
+            if self._least_sure:
+                doubtful += [group[n] for n in np.flatnonzero(sure < self._least_sure).tolist()]
         self._ask_jumanpp(texts, doubtful, marked)
         return marked
 
@@ -85,6 +94,14 @@ class Pointwise(Segmenter):
         """
         check_exists(self._path)
         return {"model": file_hash(self._path)} | (_describe_cascade(self._jumanpp) if self._jumanpp else {})
+
+    def load_compiled(self) -> None:
+        """Load the compiled code, and compile it if that was not done on this machine.
+
+        Raises:
+            MachineError: it cannot be used.
+        """
+        load_kernel(self._weights, wait=True)
 
     def close(self) -> None:
         """Stop Juman++."""
@@ -110,9 +127,25 @@ class Pointwise(Segmenter):
             self.tally[f"unsegmented.{reason}"] += 1
         return not reason
 
+    def _mark(self, codes: NDArray[np.uint32], lengths: NDArray[np.int64]) -> tuple[list[str], NDArray[Any]]:
+        """Return texts with U+001F between words, and how sure the least sure boundary of each is."""
+        kernel = usable_kernel(self.config.compiled, len(codes), self._weights)
+        found = kernel.mark(codes, lengths, self._weights) if kernel else mark_codes(codes, lengths, self._weights)
+        joined = str(found.codes.data, "utf-32-le")
+        ends = found.ends.tolist()
+        return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)], found.sure
+
     @cached_property
     def _weights(self) -> Weights:
-        return read_model(self._path).weights
+        check_exists(self._path)
+        stat = self._path.stat()
+        return _read_weights(self._path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _read_weights(path: Path, size: int, changed: int) -> Weights:
+    """Return the weights of a model, which is read once per process and state of the file."""
+    return read_model(path).weights
 
 
 def _describe_cascade(jumanpp: JumanppSegmenter) -> dict[str, str]:
@@ -126,49 +159,20 @@ def _describe_cascade(jumanpp: JumanppSegmenter) -> dict[str, str]:
 def _groups(texts: Sequence[str]) -> Iterator[list[int]]:
     """Yield the numbers of the texts that are not empty, in groups of some size."""
     group, size = list[int](), 0
-    for number, text in enumerate(texts):
-        if text:
+    for number, length in enumerate(map(len, texts)):
+        if length:
             group.append(number)
-            size += len(text)
-        if size >= _GROUP:
-            yield group
-            group, size = [], 0
+            size += length
+            if size >= _GROUP:
+                yield group
+                group, size = [], 0
     yield group
 
 
-def _all_supported(texts: Sequence[str]) -> bool:
+def _encode(texts: Sequence[str]) -> NDArray[np.uint32] | None:
+    """Return the code points of texts, or None if one is not supported."""
     joined = "".join(texts)
-    return not unsupported_reason(joined)
-
-
-def _mark(texts: Sequence[str], weights: Weights) -> Iterator[tuple[str, int]]:
-    """Yield each text, none of which is empty, with U+001F between words, and how sure its least sure boundary is."""
-    lengths = np.array([len(text) for text in texts], np.int64)
-    codes = code_points("".join(texts))
-    ends = np.cumsum(lengths)
-    begins, sure = find_boundaries(codes, lengths, weights)
-    begins[ends - lengths] = False
-    sure[ends - lengths] = CERTAIN
-    places = np.flatnonzero(begins)
-    joined = np.insert(codes, places, ord(WORD)).tobytes().decode("utf-32-le")
-    stops = (ends + np.searchsorted(places, ends)).tolist()
-    least = np.minimum.reduceat(sure, ends - lengths).tolist()
-    for start, stop, each in zip([0, *stops[:-1]], stops, least, strict=True):
-        yield joined[start:stop], each
-
-
-def find_boundaries(
-    codes: NDArray[np.uint32], lengths: NDArray[np.int64], weights: Weights
-) -> tuple[NDArray[np.bool_], NDArray[np.int16]]:
-    """Return whether a word begins at each character of some texts, and how sure that is; see `Weights.decide`.
-
-    Both are undefined at the first character of a text.
-
-    Args:
-        codes: code points of the texts, one behind the other.
-        lengths: characters of each text.
-        weights: the model.
-    """
-    padded, places = pad_texts(fold_codes(codes), lengths)
-    found, sure = weights.decide(padded)
-    return found[places], sure[places]
+    try:
+        return None if WORD in joined else np.frombuffer(joined.encode("utf-32-le"), "<u4")
+    except UnicodeEncodeError:
+        return None

@@ -32,7 +32,7 @@ BLOCK = 1 << 14
 
 _LANE_BITS = np.uint64(12)
 _LANE_MASK = np.uint64((1 << 12) - 1)
-_OFFSET = sum(LANES) * MAX_LANE
+OFFSET = sum(LANES) * MAX_LANE
 
 
 class Weights(msgspec.Struct, frozen=True, dict=True):
@@ -103,7 +103,7 @@ class Weights(msgspec.Struct, frozen=True, dict=True):
         sums = lanes
         for _ in range(LANES[0] - 1):
             sums = lanes[: len(sums) - 1] + (sums[1:] >> _LANE_BITS)
-        return (sums & _LANE_MASK).astype(np.int16) + np.int16(self.bias - _OFFSET)
+        return (sums & _LANE_MASK).astype(np.int16) + np.int16(self.bias - OFFSET)
 
     @cached_property
     def _packed(self) -> list[NDArray[np.uint64]]:

@@ -187,10 +187,10 @@ def test_a_script_that_runs_the_program_is_killed_with_it(program, tmp_path):
     assert jumanpp.tally == {"unsegmented.timeout": 1}
 
 
-def test_missing_program_error_suggests_jumandic():
+def test_missing_program_error_suggests_the_default():
     with pytest.raises(MachineError, match="program 'no-such-jumanpp' not found") as caught:
         JumanppSegmenter(JumanppSegmenter.Config(program="no-such-jumanpp")).segment(SENTENCES)
-    assert "jumandic" in caught.value.fix
+    assert "pointwise" in caught.value.fix
 
 
 def test_a_missing_model_is_named(make, tmp_path):

@@ -10,6 +10,7 @@ from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.placeholders import EQUALS, LOST, PIPE, ROW_LINES, ROW_START
 from jprep.corpus.readers.wikitext.tabular.grid import cell_text
 from jprep.corpus.readers.wikitext.tabular.rows import key_and_value
+from jprep.corpus.readers.wikitext.tabular.units import without_doubled_unit
 from jprep.corpus.readers.wikitext.templating.definitions import InfoboxRules
 
 MAX_VALUE = 1000
@@ -61,7 +62,7 @@ class InfoboxRows:
                 key = cell_text(arguments[paired[name]]) if name in paired else self._label(name)
                 if key:
                     yield ROW_START
-                    yield from key_and_value(_KEY_END.sub("", key), value)
+                    yield from key_and_value(without_doubled_unit(_KEY_END.sub("", key), value), value)
                 else:
                     self._tally["infoboxes.names"] += 1
             yield from nested
@@ -75,13 +76,14 @@ class InfoboxRows:
         return None
 
     def _label(self, name: str) -> str:
-        """Return what to show as the name of a parameter; "" for one that is no text."""
-        known = self._labels.get(name, self._labels.get(name.lower()))
-        if known is not None:
-            return known
+        """Return what to show as the name of a parameter, without its number; "" for one that is no text."""
+        stem = _NUMBER.sub("", name)
+        for each in (name, name.lower(), stem, stem.lower()):
+            if (known := self._labels.get(each)) is not None:
+                return known
         if len(name) > _MAX_NAME or not _JAPANESE.search(name) or self._hidden.search(name):
             return ""
-        return _NUMBER.sub("", name)
+        return stem
 
     def _value(self, source: str) -> str:
         """Return a value in one line; "" if it is no text."""

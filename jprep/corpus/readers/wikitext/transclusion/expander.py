@@ -136,7 +136,8 @@ class Transcluder:
         head, colon, first = name.partition(":")
         if colon and (function := FUNCTIONS.get(head.strip().lower())):
             self._tally["templates.functions"] += head[:1] == "#"
-            return function(FunctionCall(partial(self._text, frame=frame), first, call.arguments, self._page))
+            text = partial(self._text, frame=frame)
+            return function(FunctionCall(text, first, call.arguments, self._page, self._resolver.has_page))
         if name in _SIGNS:
             return _SIGNS[name]
         if (variable := self._page.show(head.strip(), first if colon else None)) is not None:

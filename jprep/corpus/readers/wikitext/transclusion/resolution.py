@@ -60,6 +60,13 @@ class Resolver:
         found = self.find(name)
         return found.body is not None or (found.known and found.name != name)
 
+    def has_page(self, title: str) -> bool:
+        """Return whether the dump has a page of the template namespace with this title, also if it is a redirect."""
+        prefix, _, name = title.partition("#")[0].strip().removeprefix(":").partition(":")
+        if self._numbers.get(prefix.strip().lower()) != _TEMPLATE or len(name.encode()) > _MAX_NAME:
+            return False
+        return self._pages.target(canonical_name(name)) is not None
+
     def find(self, name: str) -> Template:
         """Return the template with this name."""
         if len(name) > _MAX_NAME:  # a page can have megabytes before a `|`

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, DecimalException
 
+from jprep.corpus.readers.wikitext.transclusion.parser_functions import trigonometry
+
 _MAX_LENGTH = 1000
 _MAX_NESTING = 20
 _MAX_EXPONENT = 1000
@@ -164,6 +166,12 @@ _FUNCTIONS: dict[str, Callable[[Decimal], Decimal]] = {
     "sqrt": _CONTEXT.sqrt,
     "ln": _CONTEXT.ln,
     "exp": _CONTEXT.exp,
+    "sin": lambda value: _CONTEXT.plus(trigonometry.sine(value)),
+    "cos": lambda value: _CONTEXT.plus(trigonometry.cosine(value)),
+    "tan": lambda value: _CONTEXT.plus(trigonometry.tangent(value)),
+    "asin": lambda value: _CONTEXT.plus(trigonometry.arc_sine(value)),
+    "acos": lambda value: _CONTEXT.plus(trigonometry.arc_cosine(value)),
+    "atan": lambda value: _CONTEXT.plus(trigonometry.arc_tangent(value)),
 }
 _CONSTANTS = {"pi": Decimal("3.141592653589793238462643383"), "e": Decimal("2.718281828459045235360287471")}
 

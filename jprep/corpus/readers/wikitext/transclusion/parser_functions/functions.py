@@ -31,12 +31,19 @@ class FunctionCall:
         first: the text between the colon and the first `|`.
         arguments: the other arguments.
         page: names of the current page.
+        has_page: returns whether the file of template pages has a page with some title.
     """
 
     def __init__(
-        self, text: Callable[[Nodes], str], first: str, arguments: Sequence[Argument], page: PageNames
+        self,
+        text: Callable[[Nodes], str],
+        first: str,
+        arguments: Sequence[Argument],
+        page: PageNames,
+        has_page: Callable[[str], bool],
     ) -> None:
-        self._text, self._first, self._arguments, self.page = text, first.strip(), arguments, page
+        self._text, self._first, self._arguments = text, first.strip(), arguments
+        self.page, self.has_page = page, has_page
 
     def value(self, at: int) -> str:
         """Return an argument without the space around it, "" if there is none. The one before the first `|` is 0."""
@@ -124,7 +131,8 @@ def _iferror(call: FunctionCall) -> str:
 
 
 def _ifexist(call: FunctionCall) -> str:
-    return call.value(2)
+    """Decide whether a template is in the dump. Pages of other namespaces are taken not to exist."""
+    return LOST if LOST in call.value(0) else _decide(call, call.has_page(call.value(0)))
 
 
 def _time(call: FunctionCall) -> str:

@@ -1,0 +1,1 @@
+"""Splitters mark the sentences of a text."""
