@@ -248,6 +248,7 @@ def _source_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]
             )
 
 
+_EXTENDED_MODELS = ("bpe", "byte-bpe", "unigram")
 _OF_THE_OLD = ("special", "digits", "spaces", "newline", "normalizers", "crossing", "model_max_length")
 """Keys that an extended tokenizer takes over."""
 
@@ -256,10 +257,10 @@ def _extension_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, st
     """Yield what `extends` excludes, and how to correct it."""
     if not config.extended:
         return
-    if config.model not in _SUPER_MODELS or config.boundaries not in ("train", "none"):
+    if config.model not in _EXTENDED_MODELS or config.boundaries not in ("train", "none"):
         yield (
-            f"only BPE can be extended, with boundaries train or none, not {config.model} with {config.boundaries!r}",
-            "remove `model` and `boundaries`, or `extends`",
+            f"{config.model} with boundaries {config.boundaries!r} cannot be extended",
+            f"remove `extends`, or use {', '.join(_EXTENDED_MODELS)} with boundaries train or none",
         )
     for key in _OF_THE_OLD:
         if getattr(config, key) != getattr(TokenizerConfig(), key):

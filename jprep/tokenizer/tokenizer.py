@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import re
+import sys
 import threading
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,17 +21,12 @@ from jprep.corpus.document import UNMARK, WORD, Document
 from jprep.corpus.processing import segment_documents
 from jprep.corpus.step import provenance_of
 from jprep.errors import ConfigError, JprepError, MismatchError
-from jprep.tokenizer.batch_encoding import (
-    BatchEncoder,
-    EncodedBatch,
-    Ids,
-    Offsets,
-    SentencePieceEncoder,
-    TokenizersEncoder,
-    TokenSpans,
-    WordEncoder,
-)
 from jprep.tokenizer.card import TokenizerCard, read_card, verify_files
+from jprep.tokenizer.encoding.batch import BatchEncoder, EncodedBatch, Ids, Offsets, TokenSpans
+from jprep.tokenizer.encoding.segment_encoder import SegmentEncoder
+from jprep.tokenizer.encoding.sentencepiece_encoder import SentencePieceEncoder
+from jprep.tokenizer.encoding.tokenizers_encoder import TokenizersEncoder
+from jprep.tokenizer.encoding.word_encoder import WordEncoder
 from jprep.tokenizer.formats.pieces import piece_bytes, read_pieces
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON, batch_encoding_json
 from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
@@ -97,9 +93,11 @@ class Tokenizer:
         config = self.card.config
         encoder: BatchEncoder
         if config.model in _MAX_CHARACTERS:
-            encoder = SentencePieceEncoder(
-                self.folder / SENTENCEPIECE_MODEL, self._ids["<0x0A>"], _MAX_CHARACTERS[config.model]
-            )
+            limit = _MAX_CHARACTERS[config.model]
+            encoder = SentencePieceEncoder(self.folder / SENTENCEPIECE_MODEL, self._ids["<0x0A>"], limit)
+            if config.boundaries != "hard":
+                exact = limit if config.model == "unigram" else sys.maxsize
+                encoder = SegmentEncoder(encoder, self._pieces, exact)
         else:
             encoder = TokenizersEncoder(batch_encoding_json(document, config, self.special))
         space = " " if config.model == "byte-bpe" else SPACE

@@ -7,7 +7,7 @@ import numpy as np
 from jprep.dataset.indexed.bit_packing import Marks
 from jprep.dataset.manifest import SENTENCE_START, WORD_START
 from jprep.dataset.preprocessing.marked_text import Flags, Integers, MarkedTexts
-from jprep.tokenizer.batch_encoding import TokenSpans
+from jprep.tokenizer.encoding.batch import TokenSpans
 
 
 def span_marks(texts: MarkedTexts, found: TokenSpans) -> Marks:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jprep.tokenizer.batch_encoding import cumulative_offsets
+from jprep.tokenizer.encoding.batch import cumulative_offsets
 from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
 from jprep.tokenizer.vocabulary import SPACE
 

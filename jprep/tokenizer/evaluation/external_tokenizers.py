@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.batch_encoding import cumulative_offsets
+from jprep.tokenizer.encoding.batch import cumulative_offsets
 from jprep.tokenizer.evaluation.adapter import (
     EncodingWithOffsets,
     Integers,

@@ -10,8 +10,9 @@ import numpy as np
 
 from jprep.corpus.document import WORD
 from jprep.errors import JprepError
-from jprep.tokenizer.batch_encoding import EncodedBatch as Ids
-from jprep.tokenizer.batch_encoding import WordEncoder, cumulative_offsets
+from jprep.tokenizer.encoding.batch import EncodedBatch as Ids
+from jprep.tokenizer.encoding.batch import cumulative_offsets
+from jprep.tokenizer.encoding.word_encoder import WordEncoder
 from jprep.tokenizer.evaluation.adapter import (
     EncodingWithOffsets,
     Integers,

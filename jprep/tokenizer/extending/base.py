@@ -16,16 +16,20 @@ from jprep.tokenizer.formats.byte_level import ALPHABET, count_characters
 from jprep.tokenizer.learning.assembly import BYTES
 from jprep.tokenizer.vocabulary import SPACE
 
-Kind = Literal["bpe", "byte-bpe"]
+Kind = Literal["bpe", "byte-bpe", "unigram"]
+
+BYTE_NAMES = frozenset(piece.text for piece in BYTES)
+"""The names of bytes in byte fallback."""
 
 _BATCH = 4096  # units per call
 _SUPPORTED = (
-    "jprep extends BPE with merges in a tokenizer.json: byte-level (as GPT-2), or of characters with byte fallback"
+    "jprep extends a tokenizer.json of Unigram, or of BPE with merges: byte-level (as GPT-2), or of characters with "
+    "byte fallback"
 )
 
 
 class BaseTokenizer:
-    """A `tokenizer.json` of BPE, byte-level or with byte fallback.
+    """A `tokenizer.json` of Unigram, or of BPE, byte-level or with byte fallback.
 
     Args:
         folder: the tokenizer's folder.
@@ -33,7 +37,9 @@ class BaseTokenizer:
     Attributes:
         folder: the folder.
         document: the content of the file.
-        kind: `byte-bpe`, or `bpe` for characters with byte fallback.
+        kind: `unigram`, `byte-bpe`, or `bpe` for characters with byte fallback.
+        scores: log probability of each piece of Unigram.
+        lowest_score: the lowest of those that are neither added tokens nor bytes.
         ids: the id of each token, those of added tokens included.
         special: the contents of added tokens.
         size: the first id after all of them.
@@ -51,17 +57,23 @@ class BaseTokenizer:
         self.model: dict[str, Any] = self.document["model"]
         self.kind: Kind = self._kind(str(path))
         added = {token["content"]: token["id"] for token in self.document.get("added_tokens") or []}
-        self.ids: dict[str, int] = {**self.model["vocab"], **added}
+        vocab = self.model["vocab"]
+        self.scores: dict[str, float] = dict(vocab) if self.kind == "unigram" else {}
+        self.ids: dict[str, int] = {**(_numbers(vocab, str(path)) if self.scores else vocab), **added}
         self.special = set(added)
+        hidden = self.special | BYTE_NAMES
+        self.lowest_score = min((score for piece, score in self.scores.items() if piece not in hidden), default=0.0)
         self.size = max(self.ids.values()) + 1
 
     def _kind(self, where: str) -> Kind:
         model = self.model
+        if model.get("type") == "Unigram" and isinstance(model.get("vocab"), list) and model["vocab"]:
+            return "unigram"
         affixes = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix", "dropout")]
         if model.get("type") == "BPE" and not any(affixes) and not model.get("ignore_merges"):
             if _has_byte_level(self.document) and set(ALPHABET) <= model["vocab"].keys():
                 return "byte-bpe"
-            if model.get("byte_fallback") and {piece.text for piece in BYTES} <= model["vocab"].keys():
+            if model.get("byte_fallback") and model["vocab"].keys() >= BYTE_NAMES:
                 return "bpe"
         what = f"this tokenizer cannot be extended (its model is {model.get('type')})"
         raise ConfigError(what, where=where, fix=f"{_SUPPORTED}, without ignore_merges, prefixes, suffixes and dropout")
@@ -91,10 +103,23 @@ class BaseTokenizer:
 
     def _inner(self, characters: Sequence[str]) -> dict[str, Any]:
         """Return the tokenizer without what it does at the beginning of a text only."""
-        vocab = self.model["vocab"] | {each: self.size + number for number, each in enumerate(characters)}
+        vocab: Any = self.model["vocab"]
+        if self.kind == "unigram":
+            vocab = vocab + [[each, self.lowest_score] for each in characters]
+        else:
+            vocab = vocab | {each: self.size + number for number, each in enumerate(characters)}
         changed: dict[str, Any] = {"truncation": None, "padding": None, "added_tokens": [], "post_processor": None}
         steps = {key: _within_text(self.document.get(key)) for key in ("normalizer", "pre_tokenizer")}
         return self.document | changed | steps | {"model": self.model | {"vocab": vocab}}
+
+
+def _numbers(vocab: list[tuple[str, float]], where: str) -> dict[str, int]:
+    """Return the ids of Unigram's pieces: their places."""
+    numbers = {piece: number for number, (piece, _) in enumerate(vocab)}
+    if len(numbers) < len(vocab):
+        pieces = [piece for number, (piece, _) in enumerate(vocab) if numbers[piece] != number]
+        raise ConfigError(f"the piece {pieces[0]!r} occurs twice", where=where, fix="a piece can have one id only")
+    return numbers
 
 
 def _has_byte_level(document: dict[str, Any]) -> bool:

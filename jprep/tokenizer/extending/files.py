@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,16 @@ from typing import Any
 import msgspec
 
 from jprep.io.atomic import write_atomic
-from jprep.tokenizer.extending.base import BaseTokenizer
+from jprep.tokenizer.chat_template import CHAT_TEMPLATE
+from jprep.tokenizer.extending.base import BYTE_NAMES, BaseTokenizer
 from jprep.tokenizer.extending.pieces import NewPieces
 from jprep.tokenizer.external.files import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, TOKENIZER_JSON, read_json
+from jprep.tokenizer.formats.tokenizer_json import never_chosen
 
-CHAT_TEMPLATE = "chat_template.jinja"
 FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, CHAT_TEMPLATE)
 """The files that `write_extension` may write."""
 
+_SAVED = 2**-20  # log probability for a token that a new piece of Unigram saves: more than rounding errors
 _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
 
 
@@ -56,12 +59,34 @@ def extended_json(base: BaseTokenizer, new: NewPieces, reserved: dict[str, int])
     """
     appended = {piece: base.size + number for number, piece in enumerate(new.pieces)}
     vocab = base.ids | appended | reserved
-    merges = [*map(_pair, base.model["merges"]), *map(list, new.merges)]
+    model = _unigram(base, new, vocab) if base.kind == "unigram" else _bpe(base, new, vocab)
     added = [{"id": number, "content": token} | _FLAGS for token, number in reserved.items()]
     return base.document | {
         "added_tokens": [*(base.document.get("added_tokens") or []), *added],
-        "model": base.model | {"vocab": vocab, "merges": merges},
+        "model": base.model | model,
     }
+
+
+def _bpe(base: BaseTokenizer, new: NewPieces, ids: dict[str, int]) -> dict[str, Any]:
+    return {"vocab": ids, "merges": [*map(_pair, base.model["merges"]), *map(list, new.merges)]}
+
+
+def _unigram(base: BaseTokenizer, new: NewPieces, ids: dict[str, int]) -> dict[str, Any]:
+    """Return the vocabulary of Unigram, in the order of the ids.
+
+    A new piece has the log probability of the old ones that it consists of, and a tiny bit more for each token that it
+    saves. So the most likely old pieces of a text stay what they are, unless others are as likely up to that bit, and
+    as many of them as possible are joined. Added tokens are no pieces of a text that spells them.
+    """
+    scores, sizes = base.scores | dict.fromkeys(new.characters, base.lowest_score), Counter[str]()
+    for left, right in new.merges:
+        sizes[left + right] = sizes[left] + sizes[right] + 1
+        scores[left + right] = scores[left] + scores[right]
+    names = {number: piece for piece, number in ids.items()}
+    pieces = [names.get(number, f"<|unused_{number}|>") for number in range(max(names) + 1)]
+    hidden = {piece for piece in pieces if piece not in scores or piece in base.special}
+    never = never_chosen([scores[piece] for piece in scores.keys() - hidden - BYTE_NAMES], hidden)
+    return {"vocab": [[each, never if each in hidden else scores[each] + _SAVED * sizes[each]] for each in pieces]}
 
 
 def _pair(merge: str | list[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """Learn the new pieces: characters without a piece, then merges of the tokens that the old tokenizer gives.
 
-The new merges come after all old ones and form new pieces only. So a text is first cut into the old tokens, whatever
-was learnt, and then neighbouring ones are joined: each new token is a sequence of old ones, or a character that was
-spelt in bytes.
+The new merges of BPE come after all old ones and form new pieces only; `extending.files` says how Unigram does the
+same. So a text is first cut into the old tokens, whatever was learnt, and then neighbouring ones are joined: each new
+token is a sequence of old ones, or a character without a piece.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import UnitCounts
 from jprep.tokenizer.counting.results import read_characters
 from jprep.tokenizer.counting.sequences import FIRST_SYMBOL
-from jprep.tokenizer.extending.base import BaseTokenizer
+from jprep.tokenizer.extending.base import BYTE_NAMES, BaseTokenizer
 from jprep.tokenizer.learning.alphabet import DEFAULT_COVERAGE
-from jprep.tokenizer.learning.assembly import BYTES
 from jprep.tokenizer.learning.selection import learn_fitting
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import CUT, read_units, write_units
@@ -30,7 +29,6 @@ from jprep.tokenizer.vocabulary import SPACE
 
 _MOST_SYMBOLS = 1 << 19
 _LONGEST = 64  # old tokens in a new one
-_BYTE_NAMES = {piece.text for piece in BYTES}
 _NO_PIECE = "\0\t\n\r\x1e\x1f" + SPACE
 
 
@@ -83,11 +81,17 @@ def learn_pieces(base: BaseTokenizer, counted: UnitCounts, config: TokenizerConf
 
 
 def _new_characters(base: BaseTokenizer, path: Path, config: TokenizerConfig) -> list[str]:
-    """Return the characters that get a piece: the most frequent ones of the text, as for a new alphabet."""
+    """Return the characters that get a piece: the most frequent ones of the text, as for a new alphabet.
+
+    For Unigram also those of added tokens: a text that spells one is less likely as that token than in characters, if
+    these are known.
+    """
     counts = {chr(code): count for code, count in read_characters(path).items() if chr(code) not in _NO_PIECE}
     covered = list(accumulate(counts.values()))
     enough = next((n for n, sum_ in enumerate(covered, 1) if sum_ >= DEFAULT_COVERAGE * covered[-1]), 0)
-    return [character for character in list(counts)[: config.alphabet or enough] if not base.is_known(character)]
+    spelled = "".join([*sorted(base.special), *config.reserved_tokens]) if base.kind == "unigram" else ""
+    chosen = dict.fromkeys([*spelled, *list(counts)[: config.alphabet or enough]])
+    return [character for character in chosen if not base.is_known(character)]
 
 
 def _write_symbols(base: BaseTokenizer, words: Path, characters: Sequence[str], path: Path) -> dict[str, str]:
@@ -98,8 +102,8 @@ def _write_symbols(base: BaseTokenizer, words: Path, characters: Sequence[str], 
     for parts, count in zip(cut, counts, strict=True):
         for part in parts:
             uses.update(dict.fromkeys(part, count))
-    excluded = base.special | (_BYTE_NAMES if base.kind == "bpe" else set())
-    ranked = sorted((token for token in uses if token not in excluded), key=lambda token: (-uses[token], token))
+    known = (base.ids.keys() | set(characters)) - base.special - (set() if base.kind == "byte-bpe" else BYTE_NAMES)
+    ranked = sorted((token for token in uses if token in known), key=lambda token: (-uses[token], token))
     symbols = {token: chr(FIRST_SYMBOL + rank) for rank, token in enumerate(ranked[:_MOST_SYMBOLS])}
     if not symbols:
         return {}

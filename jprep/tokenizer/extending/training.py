@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.document import UNMARK
+from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, remove_tree
 from jprep.tokenizer.card import TokenizerCard, write_card
 from jprep.tokenizer.config import TokenizerConfig
@@ -30,8 +31,15 @@ class ExtensionTraining(Training):
     files = FILES
 
     def _resolve(self, config: TokenizerConfig) -> TokenizerConfig:
-        """Return the config with the model of the old tokenizer."""
+        """Return the config with the model of the old tokenizer.
+
+        Raises:
+            ConfigError: the config names another model; `bpe` is the default.
+        """
         self._base = BaseTokenizer(resolve_tokenizer(config.extended))
+        if config.model not in ("bpe", self._base.kind):
+            what = f"model = {config.model!r}, but {config.extended} is {self._base.kind}"
+            raise ConfigError(what, where="tokenizer.model", fix="remove `model`")
         return msgspec.structs.replace(config, model=self._base.kind)
 
     def _choose_normalizers(self) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.batch_encoding import EncodedBatch, TokenSpans, cumulative_offsets, spans_of
+from jprep.tokenizer.encoding.batch import EncodedBatch, TokenSpans, cumulative_offsets, spans_of
 from jprep.tokenizer.external.files import TOKENIZER_JSON
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
 from jprep.tokenizer.special_tokens import SpecialTokens

@@ -23,7 +23,7 @@ import numpy as np
 
 from jprep.errors import ConfigError, MachineError
 from jprep.io.environments import environment_folders, interpreter, read_stamp
-from jprep.tokenizer.batch_encoding import EncodedBatch, TokenSpans, cumulative_offsets
+from jprep.tokenizer.encoding.batch import EncodedBatch, TokenSpans, cumulative_offsets
 from jprep.tokenizer.external.alignment import align, surface
 from jprep.tokenizer.external.engines import Engine
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens

@@ -34,7 +34,7 @@ class WithSpecialTokens(NamedTuple):
 def read_roles(folder: Path, vocabulary: Container[str]) -> dict[str, str]:
     """Return role → token, as a tokenizer's files say; tokens that the vocabulary lacks have no role."""
     stated = read_json(folder / TOKENIZER_CONFIG) | read_json(folder / SPECIAL_TOKENS_MAP)
-    named = {role: _content(stated.get(f"{role}_token")) for role in ROLES}
+    named = {role: token_text(stated.get(f"{role}_token")) for role in ROLES}
     found = {role: token for role, token in named.items() if token and token in vocabulary}
     return found or _default_roles(vocabulary)
 
@@ -44,7 +44,7 @@ def read_additional(folder: Path) -> list[str]:
     stated = read_json(folder / TOKENIZER_CONFIG) | read_json(folder / SPECIAL_TOKENS_MAP)
     listed = stated.get("additional_special_tokens") or stated.get("extra_special_tokens") or []
     tokens = listed.values() if isinstance(listed, dict) else listed
-    return [_content(token) for token in tokens] if isinstance(tokens, Iterable) else []
+    return [token_text(token) for token in tokens] if isinstance(tokens, Iterable) else []
 
 
 def make_special_tokens(
@@ -105,7 +105,7 @@ def _find(ids: list[int], part: list[int], start: int) -> int:
     return next((at for at in range(start, len(ids) - len(part) + 1) if ids[at : at + len(part)] == part), -1)
 
 
-def _content(token: Any) -> str:
+def token_text(token: Any) -> str:
     """Return the text of a token, which files spell as a string or as a table."""
     return str(token.get("content", "")) if isinstance(token, dict) else str(token or "")
 

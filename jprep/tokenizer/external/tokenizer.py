@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jprep.tokenizer.batch_encoding import EncodedBatch, Ids, Offsets, TokenSpans
+from jprep.tokenizer.encoding.batch import EncodedBatch, Ids, Offsets, TokenSpans
 from jprep.tokenizer.external.engines import Engine, FastEngine
 from jprep.tokenizer.external.files import TOKENIZER_JSON, external_card, resolve_tokenizer
 from jprep.tokenizer.external.process import ProcessEngine

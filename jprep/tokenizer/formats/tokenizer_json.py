@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jprep.tokenizer.config import TokenizerConfig
@@ -130,10 +130,19 @@ def _scored_pieces(vocabulary: Vocabulary) -> list[tuple[str, float]]:
     `tokenizers` would match the names of bytes and of special tokens in text; here they score worse than their
     characters.
     """
-    lowest = min((piece.score for piece in vocabulary.pieces if piece.kind == "normal"), default=0.0)
-    longest = max((len(piece.text) for piece in vocabulary.pieces if piece.kind != "normal"), default=0)
-    never = (longest + 1) * (lowest - _UNKNOWN_PENALTY)
+    scores = [piece.score for piece in vocabulary.pieces if piece.kind == "normal"]
+    never = never_chosen(scores, [piece.text for piece in vocabulary.pieces if piece.kind != "normal"])
     return [(piece.text, piece.score if piece.kind == "normal" else never) for piece in vocabulary.pieces]
+
+
+def never_chosen(scores: Iterable[float], pieces: Iterable[str]) -> float:
+    """Return a log probability at which Unigram chooses no piece: less likely than unknown characters.
+
+    Args:
+        scores: log probabilities of the pieces that may be chosen.
+        pieces: those that are not to be chosen.
+    """
+    return (max(map(len, pieces), default=0) + 1) * (min(scores, default=0.0) - _UNKNOWN_PENALTY)
 
 
 def _decoders(vocabulary: Vocabulary) -> list[Component]:

@@ -24,7 +24,6 @@ from jprep.corpus.normalizers.neologdn import VERIFIED_VERSIONS, NeologdnNormali
 from jprep.corpus.normalizers.neologdn_rules import NormalizedText
 from jprep.corpus.normalizers.neologdn_tables import CharacterTables, probe_text
 from jprep.corpus.normalizers.nfkc import NfkcNormalizer
-from jprep.corpus.normalizers.pii.normalizer import PiiNormalizer
 from jprep.errors import ConfigError
 from jprep.tokenizer.normalizers.character_replacements import characters
 from jprep.tokenizer.normalizers.gentle_replacements import gentle
@@ -51,7 +50,7 @@ class ExportedNormalizers(msgspec.Struct, frozen=True):
 
 def for_raw_text(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a corpus's normalisers without `pii`: training text is masked, and what users type is not."""
-    return [step for step in steps if step["name"] != PiiNormalizer.name]
+    return [step for step in steps if step["name"] != "pii"]
 
 
 def export_normalizers(steps: Sequence[dict[str, Any]], space: str, *, keep_marks: bool = False) -> ExportedNormalizers:

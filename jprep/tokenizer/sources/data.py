@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.corpus.api import Corpus
-from jprep.corpus.config import CorpusConfig, CorpusRecipe, DedupConfig, Source
+from jprep.corpus.config import VERSION, CorpusConfig, CorpusRecipe, DedupConfig, Source
 from jprep.engine.runner import Executor, ProgressReporter
 from jprep.errors import ConfigError
 from jprep.tokenizer.config import TokenizerConfig
@@ -151,7 +151,7 @@ def _recipe(source: TokenizerSource) -> CorpusRecipe:
         dedup=DedupConfig(documents=False),
         segmenter=source.segmenter or "none",
     )
-    return CorpusRecipe(name=source.name, corpus=corpus)
+    return CorpusRecipe(name=source.name, version=VERSION, corpus=corpus)
 
 
 def _fields(part: SourcePart) -> dict[str, Any]:

@@ -237,13 +237,13 @@ def test_words_of_a_text_file_require_a_segmenter(tmp_path):
     text = tmp_path / "a.txt"
     text.write_bytes("\ufeffすもももももも。\r\n\n東京 ab\n".encode())
     tokenizer = write_bytes_tokenizer(tmp_path / "own.json")
-    (plain,), (found,) = (compare([tokenizer], str(text), segmenter=name) for name in ("", "jumandic"))
+    (plain,), (found,) = (compare([tokenizer], str(text), segmenter=name) for name in ("", "pointwise"))
     assert (plain.paragraphs, plain.characters, plain.words) == (2, 13, None)
     assert found.words.words > 4
     assert found.tokens == plain.tokens
     pattern = r"jprep:[^|]+\|tokenizer:own\.json@\w{12}\|model:byte-bpe\|vocab:258\|.*text:a\.txt@\w{12}\|sample:1/1"
     assert re.match(pattern, plain.signature)
-    assert "|segmenter:jumandic|" in found.signature
+    assert "|segmenter:pointwise|" in found.signature
     assert "|recall:" in found.signature
     assert "|recall:" not in plain.signature
 

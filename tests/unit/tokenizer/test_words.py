@@ -152,7 +152,7 @@ def test_pieces_never_cross_a_space(model: str, tmp_path: Path) -> None:
 
 def test_words_of_an_analyzer_are_learnt_with_their_spaces(tmp_path: Path) -> None:
     """The corpus has no spaces; the tokenizer takes them, and its normaliser must not remove them."""
-    data = data_of(tmp_path / "data", ["今日はいい天気です。"] * 9, "jumandic", normalizers=["neologdn"])
+    data = data_of(tmp_path / "data", ["今日はいい天気です。"] * 9, "pointwise", normalizers=["neologdn"])
     size = learnable(data, tmp_path / "t", boundaries="spaces")
     card = trained(data, tmp_path / "t", boundaries="spaces", vocab_size=size)
     assert card.normalizers[0]["config"]["remove_space"] is False
@@ -168,7 +168,7 @@ def test_words_of_an_analyzer_are_learnt_with_their_spaces(tmp_path: Path) -> No
 
 def test_packing_a_corpus_writes_spaces_for_word_boundaries(tmp_path: Path) -> None:
     lines = [f"今日はいい天気です。{name}へ行く。" for name in ("東京", "京都", "大阪")] * 4
-    recipe = data_of(tmp_path / "data", lines, "jumandic", normalizers=["neologdn"], splitter="rules").recipe
+    recipe = data_of(tmp_path / "data", lines, "pointwise", normalizers=["neologdn"], splitter="rules").recipe
     build(recipe, tmp_path / "corpus", Local(1), SilentProgress())
     corpus = Corpus(tmp_path / "corpus")
     size = learnable(CorpusTrainingData(corpus), tmp_path / "t", boundaries="spaces")

@@ -1,0 +1,1 @@
+"""Encode many normalised texts at once into arrays of ids."""

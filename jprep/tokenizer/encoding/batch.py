@@ -1,0 +1,81 @@
+"""The ids of many texts, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+
+
+class EncodedBatch(NamedTuple):
+    """The ids of many texts, concatenated.
+
+    Attributes:
+        ids: int32, (tokens,).
+        offsets: int64, (texts + 1,): text i is `ids[offsets[i]:offsets[i + 1]]`.
+    """
+
+    ids: Ids
+    offsets: Offsets
+
+
+class TokenSpans(NamedTuple):
+    """Encoded texts, with the characters of its text that each token covers.
+
+    Attributes:
+        ids: ids of all texts, concatenated, int32, (tokens,).
+        offsets: text i is `ids[offsets[i]:offsets[i + 1]]`, (texts + 1,).
+        starts: index of a token's first character in its text, (tokens,).
+        ends: index after its last character, (tokens,).
+    """
+
+    ids: Any
+    offsets: Offsets
+    starts: Offsets
+    ends: Offsets
+
+
+GrowingArray = TypeVar("GrowingArray", Ids, Offsets)
+BatchEncoder = Callable[[Sequence[str]], EncodedBatch]
+
+
+def cumulative_offsets(lengths: Iterable[int] | Offsets) -> Offsets:
+    """Return the start of each of several consecutive ranges, and the end of the last one."""
+    sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def indices_of_ranges(starts: Offsets, ends: Offsets) -> Offsets:
+    """Return the indices in several ranges, one range after the other.
+
+    Args:
+        starts: first index of each range, (ranges,).
+        ends: cumulative lengths of the ranges, from 0 on, (ranges + 1,).
+    """
+    indices: Offsets = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], np.diff(ends))
+    return indices
+
+
+def grown(array: GrowingArray, size: int) -> GrowingArray:
+    """Return the array, or one at least twice as long that begins with it, for amortised constant appends."""
+    if size <= len(array):
+        return array
+    longer = np.zeros(max(size, 2 * len(array)), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def spans_of(encodings: Sequence[Any]) -> TokenSpans:
+    """Return encodings of the library `tokenizers` as arrays."""
+    offsets = cumulative_offsets(len(each.ids) for each in encodings)
+    ids = np.fromiter((number for each in encodings for number in each.ids), np.int32, int(offsets[-1]))
+    flat = (place for each in encodings for span in each.offsets for place in span)
+    spans = np.fromiter(flat, np.int64, 2 * len(ids)).reshape(-1, 2)
+    return TokenSpans(ids, offsets, spans[:, 0], spans[:, 1])
