@@ -1,4 +1,4 @@
-"""Register jprep's built-in steps through the same hooks as a plugin's."""
+"""Register jprep's built-in steps and model families through the same hooks as a plugin's."""
 
 from __future__ import annotations
 
@@ -123,4 +123,21 @@ def jprep_executors() -> dict[str, str]:
         "pbs": f"{package}.batch:PbsPro",
         "grid-engine": f"{package}.batch:GridEngineBatch",
         "ray": f"{package}.ray.executor:Ray",
+    }
+
+
+@hookimpl
+def jprep_models() -> dict[str, str]:
+    """Return the built-in model families by name."""
+    package = "jprep.train.models.presets"
+    return {
+        "gpt2": f"{package}:GPT2",
+        "bert": f"{package}:BERT",
+        "roberta": f"{package}:ROBERTA",
+        "electra": f"{package}:ELECTRA",
+        "modernbert": f"{package}:MODERNBERT",
+        "deberta-v2": f"{package}:DEBERTA_V2",
+        "llama": f"{package}:LLAMA",
+        "qwen3": f"{package}:QWEN3",
+        "qwen3_moe": f"{package}:QWEN3_MOE",
     }

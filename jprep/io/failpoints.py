@@ -26,6 +26,7 @@ NAMES = (
     "tokenizer.moved",  # everything but card.json is in place
     "run.event",  # an event is about to be appended
     "run.filled",  # a checkpoint's files are written, not yet hashed
+    "run.joined",  # pieces of several processes are joined to whole tensors, not yet deleted
     "run.hashed",  # everything but COMMIT.json is written
     "run.committed",  # COMMIT.json is written, the checkpoint not yet renamed
     "run.renamed",  # it is renamed, no older one is deleted yet

@@ -155,7 +155,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         check_train_config(train, f"{where}, [train]")
         for name, options in train.backend.items():
             _check_backend(name, options, where)
-        check_model(train.model, train.task, next_sentence=train.next_sentence)
+        check_model(train.model, train.objective, next_sentence=train.next_sentence)
     _check_executor(recipe.executor, where)
     if recipe.tiny:
         with_tiny_values(recipe, where)

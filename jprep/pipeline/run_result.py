@@ -45,4 +45,11 @@ class RunResult(NamedTuple):
             (name, str(getattr(self.paths, name)), loader) for name, loader in loaders.items() if name in self.steps
         ]
         made += [("run", str(folder), "jprep.load_run(…)") for folder in self.runs]
-        return made + [("export", str(folder), "transformers.AutoModel.from_pretrained(…)") for folder in self.exports]
+        return made + [("export", str(folder), _loader_of(folder)) for folder in self.exports]
+
+
+def _loader_of(folder: Path) -> str:
+    """Return what loads an exported model: transformers, unless its family is that of a plugin."""
+    from jprep.train.exporting.plugin_model import is_plugin_export
+
+    return "jprep infer …" if is_plugin_export(folder) else "transformers.AutoModel.from_pretrained(…)"

@@ -16,10 +16,12 @@ from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.train.job.schedule import check_schedule
+from jprep.train.job.config import ModelConfig
 from jprep.train.launcher.cross_validation import fold_count
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import backend_options, load_backend
+from jprep.train.models import FAMILIES, PRESETS
+from jprep.train.optimization.schedule import check_schedule
 from jprep.train.pretrained.location import check_init
 from jprep.train.uploads.mirror_url import check_mirror
 
@@ -105,6 +107,12 @@ def pending_downloads(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:
     return {name: file for name, file in files_by_name(wanted).items() if not (folder / name).exists()}
 
 
+def _is_transformers(model: ModelConfig) -> bool:
+    """Return whether transformers has a class for a model, as far as its section says: not for a plugin's family."""
+    kind = str((PRESETS.get(model.preset, {}) | model.config).get("model_type"))
+    return kind not in FAMILIES or FAMILIES[kind].plugin is None
+
+
 def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[Step, str]]:
     """Yield each step with a line that says what it will do."""
     tokenizer, dataset = recipe.tokenizer or TokenizerConfig(), recipe.dataset or DatasetConfig()
@@ -113,7 +121,7 @@ def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator
         "corpus": f"from {sources}" if sources else "as given",
         "tokenizer": f"{tokenizer.model}, {tokenizer.vocab_size:,} ids",
         "dataset": f"{describe_held_out(dataset.validation)} for validation",
-        "export": "for transformers",
+        "export": "for transformers" if not recipe.train or _is_transformers(recipe.train.model) else "for jprep",
     }
     if "train" in steps and (train := recipe.train):
         model = train.model.preset or train.model.config.get("model_type", "") or train.model.init

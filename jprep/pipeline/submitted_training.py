@@ -24,6 +24,7 @@ from jprep.train.launcher.launch import RunParts, build_run_job
 from jprep.train.run.directory import checkpoints_of, read_job, same_or_longer_job
 from jprep.train.run.events import EVENTS, Event, last_end, read_events
 from jprep.train.run.log import Say
+from jprep.train.run.resume import is_complete
 
 if TYPE_CHECKING:
     from jprep.pipeline.run import RunPlan, RunReporter
@@ -126,9 +127,9 @@ class _Training:
         except ConfigError:  # the job finds out more
             return False
         if job is None:  # unknown here: only a training that ended since then is known to be this one
-            return last_end(events[self._seen[run] :]) is not None and end.step >= found.steps
+            return last_end(events[self._seen[run] :]) is not None and is_complete(run, found, end.step)
         job = same_or_longer_job(job, found, run, say)
-        return max((one.step for one in checkpoints_of(run, job).committed()), default=0) >= job.steps
+        return is_complete(run, job, max((one.step for one in checkpoints_of(run, job).committed()), default=0))
 
     def _job(self, run: Path) -> TrainingJob | None:
         """Return the job that the recipe gives a run; None if its hooks cannot be checked on this machine."""

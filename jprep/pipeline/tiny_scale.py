@@ -17,7 +17,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig, ValidationConfig
 from jprep.train.job.push import PushConfig
 from jprep.train.models import FAMILIES, PRESETS
-from jprep.train.models.config import INTEGER_KEYS
+from jprep.train.models.config_values import INTEGER_KEYS
 
 SUFFIX = "-tiny"
 
@@ -29,7 +29,13 @@ _VOCABULARY, _ALPHABET = 3_000, 1_000
 _VALIDATION_SHARE = 0.1  # of a few hundred documents; a recipe's usual share would select none
 _SHARD_MB = 1
 
-_SIZES = INTEGER_KEYS - {"type_vocab_size"}
+_SIZES = INTEGER_KEYS - {
+    "type_vocab_size",
+    "global_attn_every_n_layers",
+    "local_attention",
+    "position_buckets",
+    "conv_kernel_size",
+}
 """Keys of a model's config that set its size, not what it computes."""
 
 
@@ -103,15 +109,16 @@ def _train(train: TrainConfig) -> TrainConfig:
         model=model,
         rtd=train.rtd if model.init else replace(train.rtd, generator_init=""),
         batch=min(train.batch, BATCH),
-        length=train.length if train.data else min(train.length, LENGTH),
+        length=train.length if train.has_labelled_rows else min(train.length, LENGTH),
         steps=min(train.steps or STEPS, STEPS),
         epochs=0.0,
-        schedule=replace(train.schedule, warmup=_warmup(train)),
+        schedule=replace(train.schedule, warmup=_warmup(train), decay_steps=0, restarts=[]),
+        stages=[],
         checkpoint=_checkpoint(train.checkpoint, train.steps),
         validation=_validation(train.validation, train.steps),
         log_every=_interval(train.log_every, train.steps),
         push=PushConfig(),  # a trial is not published
-        labelled=_labelled(train.labelled) if train.data else train.labelled,
+        labelled=_labelled(train.labelled) if train.has_labelled_rows else train.labelled,
         backend={name: _without(options, *_MICRO_BATCH) for name, options in train.backend.items()},
     )
 
@@ -133,7 +140,7 @@ def _model(model: ModelConfig) -> ModelConfig:
     """Return the family's tiny preset with the model's own changes other than sizes, and without initial weights."""
     chosen = PRESETS.get(model.preset, {}) | model.config
     kind = str(chosen.get("model_type"))
-    preset = f"{kind}{SUFFIX}"
+    preset = f"{kind.replace('_', '-')}{SUFFIX}"
     if kind not in FAMILIES or preset not in PRESETS:
         return model  # building the job reports what is wrong with it
     small = FAMILIES[kind].defaults | PRESETS[preset]

@@ -62,11 +62,14 @@ def _unused_in_tokenizer(config: TokenizerConfig) -> dict[str, str]:
 
 
 def _unused_in_train(train: TrainConfig) -> dict[str, str]:
+    if train.task == "sft":
+        reason = "conversations do not use it"
+        return dict.fromkeys(("masking", "rtd", "labelled", "fold"), reason)
     if train.data:
-        reason = "labelled rows do not use it"
-        return {"length": "labelled rows use labelled.length", "packing": reason, "masking": reason, "rtd": reason}
+        found = dict.fromkeys(("packing", "masking", "rtd", "sft"), "labelled rows do not use it")
+        return {"length": "labelled rows use labelled.length", **found}
     reason = f"the task {train.task} reads the dataset, not labelled rows"
-    found = {"validation_data": reason, "labelled": reason, "fold": reason}
+    found = dict.fromkeys(("validation_data", "labelled", "sft", "fold"), reason)
     for key, tasks in (("masking", ("mlm", "rtd")), ("rtd", ("rtd",))):
         if train.task not in tasks:
             found[key] = f"it is for the task {' or '.join(tasks)}, and the task is {train.task}"
@@ -85,8 +88,16 @@ def _unused_in_validation(train: TrainConfig) -> dict[str, str]:
 
 
 def _unused_in_schedule(train: TrainConfig) -> dict[str, str]:
-    reason = "a constant learning rate does not decay"
-    return dict.fromkeys(("floor", "steps"), reason) if train.schedule.kind == "constant" else {}
+    schedule, found = train.schedule, dict[str, str]()
+    if schedule.kind == "constant":
+        found |= dict.fromkeys(("floor", "total"), "a constant learning rate does not decay")
+    if schedule.kind == "inverse_sqrt":
+        found["total"] = "this rate has no last step"
+    if schedule.kind != "wsd":
+        found |= dict.fromkeys(("decay_steps", "decay_shape"), f'it is for kind = "wsd" (here: {schedule.kind})')
+    if not schedule.restarts:
+        found["restart_warmup"] = "the schedule has no restarts"
+    return found
 
 
 def _unused_in_checkpoint(train: TrainConfig) -> dict[str, str]:

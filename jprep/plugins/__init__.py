@@ -1,4 +1,4 @@
-"""Steps, executors and backends of other distributions, registered through hooks."""
+"""Steps, executors, backends and model families of other distributions, registered through hooks."""
 
 from jprep.plugins.hookspecs import hookimpl
 from jprep.plugins.manager import PluginRegistry, plugins

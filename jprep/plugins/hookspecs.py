@@ -69,3 +69,11 @@ def jprep_backends() -> Named:  # type: ignore[empty-body]
 
     A backend is constructed without arguments, and without importing its framework.
     """
+
+
+@hookspec
+def jprep_models() -> Named:  # type: ignore[empty-body]
+    """Return model families, `jprep.train.models.plugin_family.Family`, by their `model_type`.
+
+    A family is constructed without arguments, and without importing a framework.
+    """

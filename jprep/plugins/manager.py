@@ -16,7 +16,7 @@ from jprep.io.safe_names import check_name
 from jprep.plugins import hookspecs
 from jprep.plugins.files import BASES, load_file_class, parse_reference
 
-PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "signal", "segmenter", "executor", "backend")
+PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "signal", "segmenter", "executor", "backend", "model")
 
 
 class PluginInfo(msgspec.Struct, frozen=True):
@@ -96,6 +96,10 @@ class PluginRegistry:
         """Return the names registered for a kind, sorted."""
         return sorted(self._named[kind])
 
+    def distribution(self, kind: str, name: str) -> str:
+        """Return name and version of the distribution that registers a name; "" if none does."""
+        return next((found.version for found in self.found if f"{kind} {name}" in found.steps), "")
+
     def get(self, kind: str, name: str) -> Any:
         """Import and return the class registered under a name, or one that a user's file defines (`FILE.py:NAME`).
 
@@ -133,6 +137,9 @@ def load_class(reference: str | type) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"cannot load {reference}: {error}", fix="install what it needs") from error
+    except Exception as error:  # of a plugin's module
+        what = f"cannot load {reference}: {type(error).__name__}: {error}"
+        raise ConfigError(what, fix="correct or uninstall the plugin") from error
 
 
 @functools.cache

@@ -218,9 +218,11 @@ class Backend(ABC):
         Options: the type of `[train.backend.NAME]`: a msgspec Struct that forbids unknown fields.
         tasks: the tasks that it may train; `plan` may refuse some of them. A task that it does not name, such as one
             that a later version of jprep added, is refused.
+        features: those of `jprep.train.job.features.FEATURES` that it follows. A job that uses another one is refused.
         hooks: the module of the worker whose `check_hooks` tries a user's loss and head
             (`jprep.train.hooks.check.FrameworkCheck`); "" if the worker calls no hooks.
         no_hooks_reason: why it calls none.
+        framework: the key of `Family.models` with the models of plugins that its worker trains; "" if it trains none.
         scores: whether its inference server answers `Score` (`jprep.train.inference.protocol`).
         several_hosts: whether `plan` supports `Host.nodes`: its worker takes its rank from torchrun's variables.
     """
@@ -230,8 +232,10 @@ class Backend(ABC):
     distribution: ClassVar[str]
     Options: ClassVar[type[Any]]
     tasks: ClassVar[tuple[str, ...]] = ("clm", "mlm", "classify", "regress")
+    features: ClassVar[tuple[str, ...]] = ()
     hooks: ClassVar[str] = ""
     no_hooks_reason: ClassVar[str] = "its worker has no place for them"
+    framework: ClassVar[str] = ""
     scores: ClassVar[bool] = False
     several_hosts: ClassVar[bool] = False
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -35,6 +36,15 @@ def python_blocks(page: Path) -> list[str]:
 def test_the_recipe_reference_is_current() -> None:
     page = generator("make_recipes").render()
     assert (DOCS / "recipes.md").read_text(encoding="utf-8") == page, "run `python docs/make_recipes.py`"
+
+
+def test_the_licence_of_each_requirement_is_stated() -> None:
+    listed = (
+        (DOCS / "quickstart.md").read_text(encoding="utf-8").partition("### What is installed")[2].partition("###")[0]
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = [re.split(r"[<>=]", requirement)[0] for requirement in project["dependencies"]]
+    assert sorted([*names, project["name"]]) == sorted(set(re.findall(r"`([\w-]+)`(?=[,:| ])", listed)) - {"pointwise"})
 
 
 def test_the_page_of_the_notebook_is_current() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from jprep import load_tokenizer
 from jprep.dataset.manifest import read_dataset
-from jprep.dataset.sampling.masking import Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
 from jprep.dataset.sampling.special_ids import special_ids
 from tests.benchmarks.measure import JPREP, MIB, run

@@ -1,8 +1,8 @@
-"""Tokens a second of the Flax backend beside the torch backend on a CPU, in turns; and how long the device is idle.
+"""Tokens a second of the Flax backend on a CPU beside a plain loop with flax.nnx and beside the backend torch.
 
-Both take the same model, first weights, batches and optimizer, and two cores. The pace is that of the steps after the
-first ten; compilation by XLA is excluded. The idle share is the figure of the backend for the same steps, next to how
-much faster they are on batches that lie on the device already.
+They take turns, with the same model, first weights, batches and optimizer, and two cores. The pace is that of the steps
+after the first ten; compilation by XLA is excluded. The idle share is the figure of the backend for the same steps,
+next to how much faster they are on batches that lie on the device already.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from jprep.errors import JprepError
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.run.events import read_events
-from tests.benchmarks.training import Pairs, Side, Trial, in_turns, ours, prepare
+from tests.benchmarks.training import Pairs, Side, Trial, in_turns, ours, prepare, theirs
 
 CORES = 2
 READY = Path(__file__).with_name("flax_ready.py")
+LOOP = Path(__file__).with_name("nnx_loop.py")
 GPT2 = '{model_type="gpt2",n_layer=4,n_embd=256,n_head=4,n_positions=256%s}'
 MODELS = {
     "gpt2": GPT2 % "",
@@ -47,14 +48,18 @@ def compare(folder: Path, python: Path, name: str) -> None:
     """Print one model's paces."""
     trial, alone = Trial("clm", f"config = {MODELS[name]}", "flax", 'device = "cpu"'), []
 
+    def loop(run: Path) -> Side:
+        return theirs([str(python)], run, trial, {}, {"JAX_PLATFORMS": "cpu"}, LOOP)
+
     def torch(run: Path) -> Side:
         alone.append(ready(python, run))
         return ours(folder, trial._replace(backend="torch"))[0]
 
-    pairs = in_turns(lambda: ours(folder, trial), torch)
-    mine, other, ratio = pairs.medians("steady")
-    apart = f"{pairs.apart:.0e}" if "dropped" in name else ""
-    print(f"{name:24}{mine:8.0f}{other:8.0f}{ratio:8.2f}{apart:>10}", flush=True)
+    for peer, train in {"flax.nnx": loop, "torch": torch}.items():
+        pairs = in_turns(lambda: ours(folder, trial), train)
+        mine, other, ratio = pairs.medians("steady")
+        apart = f"{pairs.apart:.0e}" if "dropped" in name else ""
+        print(f"{name:24}{peer:10}{mine:8.0f}{other:8.0f}{ratio:8.2f}{apart:>10}", flush=True)
     print(f"  {waiting(pairs, alone)}", flush=True)
 
 
@@ -77,7 +82,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
-        print(f"{'tokens/s':24}{'flax':>8}{'torch':>8}{'ratio':>8}{'losses':>10}")
+        print(f"{'tokens/s':24}{'peer':10}{'jprep':>8}{'peer':>8}{'ratio':>8}{'losses':>10}")
         for model in MODELS:
             compare(folder, python, model)
 

@@ -17,7 +17,8 @@ import numpy as np
 from jprep.dataset.indexed.mark_file import MarkWriter
 from jprep.dataset.indexed.split import write_index
 from jprep.dataset.manifest import DatasetManifest, Split, write_dataset
-from jprep.dataset.sampling.masking import Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds
 

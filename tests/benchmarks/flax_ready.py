@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from jprep.train.planning.host import this_host
-from jprep.train.run.directory import read_job
+from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
 from jprep_flax.backend import Flax
 from jprep_flax.planning.layout import choose_layout
@@ -26,7 +26,7 @@ def main() -> None:
     job = read_job(run)
     layout = choose_layout(job, Flax().read_options(job.options), this_host(Path(sys.executable)))
     with join_processes(layout, rank=0, coordinator="", exact=True, deterministic=True, timeout=60.0) as context:
-        state = TrainState(job, run, None, context, layout, gradient_checkpointing=False)
+        state = TrainState(job, run / INIT, None, context, layout, gradient_checkpointing=False)
         load, batches, warmup = BatchLoader(job, layout, context), Batches(run, job).train, job.train.log_every
         loaded = [load(batches.batch(step)) for step in range(job.steps)]
         for step, batch in enumerate(loaded, 1):

@@ -151,15 +151,23 @@ def ours(folder: Path, trial: Trial) -> tuple[Side, Path]:
     return Side({"whole": whole, "steady": steady}, metric_curve(events)[1]), run
 
 
-def theirs(launcher: Sequence[str], run: Path, trial: Trial, about: Mapping[str, Any], env: Mapping[str, str]) -> Side:
-    """Train with Hugging Face's Trainer: the run's batches, config and first weights.
+def theirs(
+    launcher: Sequence[str],
+    run: Path,
+    trial: Trial,
+    about: Mapping[str, Any],
+    env: Mapping[str, str],
+    peer: Path = PEER,
+) -> Side:
+    """Train with Hugging Face's Trainer, or another peer: the run's batches, config and first weights.
 
     Args:
         launcher: what comes before the program.
         run: jprep's.
         trial: what is trained.
-        about: further options of `hf_trainer`.
+        about: further options of the program.
         env: variables of its own.
+        peer: the program.
 
     Raises:
         FailedError: it did not come to its end.
@@ -176,7 +184,7 @@ def theirs(launcher: Sequence[str], run: Path, trial: Trial, about: Mapping[str,
         "init": str(run / INIT),
     }
     apart = {"PYTHONSAFEPATH": "1"}  # this folder's tokenizers.py is not the library
-    out = _run([*launcher, PEER, json.dumps({**options, **about}), batches], os.environ | apart | env)
+    out = _run([*launcher, peer, json.dumps({**options, **about}), batches], os.environ | apart | env)
     return Side(**json.loads(out.splitlines()[-1]))
 
 

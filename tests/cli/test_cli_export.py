@@ -47,6 +47,20 @@ def test_a_run_is_exported(tmp_path: Path, env: dict[str, str], jprep: Run) -> N
     )
 
 
+def test_an_export_for_deepspeed_refuses_options_of_other_formats(
+    tmp_path: Path, env: dict[str, str], jprep: Run
+) -> None:
+    run = run_of(tmp_path, "mlm", "roberta")
+    for more, says in (
+        (["--dtype", "bf16"], "--dtype is not for"),
+        (["--generator"], "--generator is not for"),
+        (["-o", "s3://bucket/model"], "writes a local directory"),
+        (["--which", "7"], "there is no checkpoint '7'"),
+    ):
+        assert says in jprep("export", run, "--format", "deepspeed-universal", *more, env=env, code=2).stderr
+    assert not (run / "deepspeed-universal").exists()
+
+
 def test_a_run_s_masks_are_filled_and_its_export_stays(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
     first = jprep("infer", run, "日本語の<mask>です。", "--top", 2, env=env)

@@ -27,7 +27,7 @@ def test_defaults_without_a_terminal(folder: Path, jprep: Run) -> None:
     recipe = tomllib.loads((folder / "wikipedia.toml").read_text(encoding="utf-8"))
     assert recipe["corpus"]["sources"][0]["reader"]["use"] == "wikipedia"
     assert recipe["train"]["model"] == {"preset": "gpt2-small"}
-    assert recipe["corpus"]["segmenter"] == "jumandic"
+    assert recipe["corpus"]["segmenter"] == "pointwise"
     assert "jprep run wikipedia.toml --scale tiny" in said.stdout and said.stderr == ""
     jprep("run", "wikipedia.toml", "--dry-run", cwd=folder)
 
@@ -47,7 +47,7 @@ def test_a_file_is_not_overwritten_without_force(folder: Path, jprep: Run) -> No
     assert "the file exists" in jprep("init", cwd=folder, code=2).stderr
     assert (folder / "wikipedia.toml").read_text(encoding="utf-8") == "mine"
     jprep("init", "--force", cwd=folder)
-    assert "version = 1" in (folder / "wikipedia.toml").read_text(encoding="utf-8")
+    assert "version = 2" in (folder / "wikipedia.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

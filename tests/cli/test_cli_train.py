@@ -18,7 +18,7 @@ import pytest
 
 from jprep.dataset.manifest import LeftOut, dataset_config
 from jprep.io.environments import STAMP, InstalledEnvironment
-from jprep.train.launcher.environments import pip_requirements
+from jprep.train.launcher.environments import local_distributions, pip_requirements
 from jprep.train.run.events import read_events
 from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
 from tests.fakes.numpy_backend import offer
@@ -261,6 +261,16 @@ def test_a_backend_without_an_environment_is_reported_with_the_install_command(w
     assert "not installed" in listed and "no_such_framework" in listed
 
 
+def numpy_requirements() -> list[str]:
+    """Return what the environment of the backend numpy has: jprep with its models, and the backend."""
+    models = local_distributions("jprep")[2:]
+    return [
+        *pip_requirements("jprep"),
+        "jprep_numpy==1.0",
+        *(each for name in models for each in pip_requirements(name)),
+    ]
+
+
 @pytest.mark.backends  # slow: pip builds and installs packages
 def test_a_failed_installation_shows_the_output_of_pip_and_is_not_used(workspace: Workspace) -> None:
     arguments = ("backends", "install", "numpy", "--", "--no-index")
@@ -269,7 +279,7 @@ def test_a_failed_installation_shows_the_output_of_pip_and_is_not_used(workspace
     stamp = Path(workspace.env["JPREP_BACKENDS"]) / "numpy" / STAMP
     assert not stamp.parent.exists()
     stamp.parent.mkdir()
-    wanted = [*pip_requirements("jprep"), "jprep_numpy==1.0"]
+    wanted = numpy_requirements()
     stamp.write_bytes(msgspec.json.encode(InstalledEnvironment(name="numpy", requires=wanted, python="3", packages={})))
     assert "numpy is installed already" in workspace.jprep(*arguments, env=workspace.env).stdout
 
@@ -284,7 +294,7 @@ def test_a_device_may_have_an_environment_of_its_own(workspace: Workspace) -> No
     assert "environments/numpy-moon/bin/python" in workspace.train(*moon, "--dry-run").stdout
     folder = Path(workspace.env["JPREP_BACKENDS"]) / "numpy-moon"
     folder.mkdir(parents=True)
-    wanted = [*pip_requirements("jprep"), "jprep_numpy==1.0"]
+    wanted = numpy_requirements()
     folder.joinpath(STAMP).write_bytes(
         msgspec.json.encode(InstalledEnvironment(name=folder.name, requires=wanted, python="3", packages={}))
     )

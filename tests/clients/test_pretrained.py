@@ -24,9 +24,9 @@ from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export
 from jprep.train.inference.masked_text import masked_request
 from jprep.train.inference.pipeline import InferencePipeline
-from jprep.train.job.schedule import learning_rate
 from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
 from jprep.train.launcher.supervisor import supervise
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.pretrained.weights import open_weights
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.worker.batches import Batches

@@ -95,7 +95,7 @@ def build_linked(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> 
 
 def build_segmented(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> object:
     """A corpus whose shards are all written again, with words."""
-    return build(recipe(inputs.sources, "jumandic"), folder, executor, progress)
+    return build(recipe(inputs.sources, "pointwise"), folder, executor, progress)
 
 
 def build_near(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> object:

@@ -31,7 +31,7 @@ def small_work(folder: Path, **changes: Any) -> Path:
         name: [[[[4 + token % 250 for token in sentence] for sentence in part] for part in one] for one in several]
         for name, several in SPLITS.items()
     }
-    made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "jumandic"}}
+    made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "pointwise"}}
     lay_out(made / "dataset", documents, **{"made_from": made_from, "vocab_size": loaded.vocab_size} | changes)
     recipe = folder / "small.toml"
     recipe.write_text(RECIPE)

@@ -24,7 +24,8 @@ ROWS = [
     {"text": f"日本語{number}", "other": "東京", "label": ["b", "a", "c"][number % 3], "score": number / 7}
     for number in range(30)
 ]
-SETS = {"gpt2": "gpt", "llama": "roberta", "bert": "bert", "roberta": "roberta", "electra": "bert"}
+SETS = dict.fromkeys(("llama", "qwen3", "qwen3_moe", "roberta", "modernbert"), "roberta")
+SETS |= {"gpt2": "gpt", "bert": "bert", "electra": "bert", "deberta-v2": "bert"}
 KINDS = {"gpt": "byte-bpe", "bert": "wordpiece", "roberta": "unigram", "sentencepiece": "bpe"}
 OPTIONS: dict[str, dict[str, Any]] = {"sentencepiece": {"boundaries": "spaces"}}
 """Options of the tokenizer by set of special tokens."""
@@ -37,7 +38,7 @@ def trained_run(
     special = special or SETS[kind]
     tokenizer = finished(folder / "tokenizer", small(KINDS[special], special=[special], **OPTIONS.get(special, {})))
     loaded = load_tokenizer(tokenizer)
-    made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "jumandic"}}
+    made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "pointwise"}}
     ids = {
         name: [[[[5 + token % 200 for token in sentence] for sentence in part] for part in one] for one in several]
         for name, several in SPLITS.items()
@@ -75,5 +76,5 @@ def save(run: Path, step: int, loss: float) -> None:
         record_event(run, "log", before, {"loss": 6 - before / 4, "tokens_per_second": 1.0})
     record_event(run, "validation", step, {"loss": loss, "accuracy": 0.25})
     with checkpoints_of(run, job).saving(step, loss) as folder:
-        write_initial_weights(job.model, job.train.task, job.train.seed + step, folder / "model.safetensors")
+        write_initial_weights(job.model, job.train.objective, job.train.seed + step, folder / "model.safetensors")
         (folder / "optimizer.safetensors").write_bytes(b"not looked at")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,11 +153,25 @@ def test_paths_relative_to_the_recipe_work_in_any_directory(tmp_path: Path) -> N
 
 
 def test_a_recipe_of_another_version_is_refused() -> None:
-    for version in (2, 0, "1", 1.5):
-        with pytest.raises(ConfigError, match=f"reads recipes of version 1, got version {version!r}") as caught:
+    for version in (3, 0, "1", 1.5, [1]):
+        message = rf"recipes of version 1 to 2, got version {re.escape(repr(version))}"
+        with pytest.raises(ConfigError, match=message) as caught:
             decode_recipe({"name": "r", "version": version, "a key of later versions": 1}, where="r.toml")
-        assert caught.value.where == "r.toml" and "version = 1" in caught.value.fix
-    assert decode_recipe({"name": "r"}) == decode_recipe({"name": "r", "version": 1})
+        assert caught.value.where == "r.toml" and "version = 2" in caught.value.fix
+
+
+def test_a_recipe_keeps_the_defaults_of_its_version() -> None:
+    plain: dict[str, Any] = {"name": "r", "corpus": {"splitter": "none"}}
+    old, new = decode_recipe(plain), decode_recipe(plain | {"version": 2})
+    assert old == decode_recipe(plain | {"version": 1})
+    assert (old.corpus.segmenter, new.corpus.segmenter) == ("jumandic", "pointwise")
+    for recipe in (old, new, decode_recipe({"name": "r"}), decode_recipe({"name": "r", "version": 2})):
+        assert decode_recipe(msgspec.to_builtins(recipe)) == recipe
+    named = {"corpus": {"segmenter": "none"}}
+    assert decode_recipe(plain | named).corpus == decode_recipe(plain | named | {"version": 2}).corpus
+    assert decode_recipe(plain, {"corpus.segmenter": "spaces"}).corpus.segmenter == "spaces"
+    with pytest.raises(ConfigError, match="Expected `object`"):
+        decode_recipe({"name": "r", "corpus": "none"})
 
 
 def test_settings_may_be_a_mapping() -> None:

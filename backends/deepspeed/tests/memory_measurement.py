@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from jprep.train.job.config import Job
 from jprep.train.run.directory import INIT, read_job
 from jprep_deepspeed.worker.train_state import TrainState
-from jprep_torch.models.model_with_loss import ModelInputs
+from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs
 from jprep_torch.worker.distributed.context import DistributedContext, join_processes
 
 MARK = "second"
@@ -28,7 +28,9 @@ def measure(run: Path, job: Job, config: dict[str, Any], context: DistributedCon
     state = TrainState(job, run / INIT, None, context, config, gradient_checkpointing=False)
     rows, length = config["train_micro_batch_size_per_gpu"], job.train.length
     ids = torch.randint(0, job.model["vocab_size"], (rows, length))
-    inputs = ModelInputs(ids, ids, torch.full((rows,), length), True, None)
+    labels = ids.clone()
+    labels[:, 0] = NO_LABEL  # nothing predicts it
+    inputs = ModelInputs(ids, labels, torch.full((rows,), length), True, None)
     micro_batches = [inputs] * config["gradient_accumulation_steps"]
 
     def update() -> None:

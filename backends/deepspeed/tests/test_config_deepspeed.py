@@ -199,7 +199,7 @@ def test_the_published_recipe_s_configuration_is_taken_as_it_is(job: Job, tmp_pa
         ({"elasticity": {"enabled": True}}, "elasticity is not supported: ", "remove"),
         ({"compression_training": {"x": {"y": 1}}}, "compression_training is not supported: ", "remove"),
         ({"zero_optimization": {"zero_quantized_weights": True}}, "changes what is computed", "remove"),
-        ({"zero_optimization": {"offload_optimizer": {"device": "cpu", "nvme_path": "/x"}}}, "host's memory", "remove"),
+        ({"zero_optimization": {"offload_param": {"device": "cpu", "nvme_path": "/x"}}}, "or in main memory", "remove"),
         ({"zero_optimization": {"overlap_comm": "yes"}}, "true or false", "auto"),
         ({"zero_optimization": {"reduce_bucket_size": 1.5}}, "an integer", "auto"),
         ({"zero_optimization": True}, "not an object", "zero_optimization"),
@@ -250,3 +250,44 @@ def test_deepspeed_has_no_linear_schedule_with_a_floor(job: Job) -> None:
     changed = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, schedule=schedule))
     expected = expected_config(changed, Layout("cpu", 1, 4, 1, 0))["scheduler.type"]
     assert (expected.key, expected.matches("WarmupDecayLR")) == ("train.schedule.floor", False)
+
+
+def test_what_is_kept_in_files(planned: Any) -> None:
+    place = {"device": "nvme", "nvme_path": "/fast/swap"}
+    config = {"zero_optimization": {"offload_optimizer": place | {"buffer_count": 4}}, "aio": {"queue_depth": 16}}
+    settings = planned(config).settings
+    zero = settings["zero_optimization"]
+    assert zero["stage"] == 3 and zero["offload_optimizer"] == place | {"buffer_count": 4, "pin_memory": False}
+    assert settings["aio"] == {"queue_depth": 16} and "offload_param" not in zero
+    plan = planned({}, offload_optimizer="nvme", offload_param="cpu", nvme_path="/fast/swap")
+    assert plan.settings["zero_optimization"]["offload_param"]["device"] == "cpu"
+    assert any("GB in files below /fast/swap" in note for note in plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"offload_optimizer": "nvme"}, "none is given"),
+        ({"offload_optimizer": "nvme", "nvme_path": "swap"}, "'swap' is relative"),
+        (
+            {"offload_optimizer": "nvme", "nvme_path": "/swap", "stage": 2},
+            '= "nvme" is not available',
+        ),
+    ],
+)
+def test_files_need_a_place_and_stage_3(planned: Any, options: dict[str, Any], what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        planned({}, **options)
+
+
+def test_former_and_empty_keys_of_files(planned: Any) -> None:
+    zero = {"stage": 2, "offload_optimizer": {"device": "cpu", "nvme_path": None}}
+    plan = planned({"zero_optimization": zero, "aio": {"thread_count": 2, "queue_depth": 4}})
+    assert plan.settings["aio"] == {"intra_op_parallelism": 2, "queue_depth": 4}
+    assert any("thread_count of ds.json is used as intra_op_parallelism" in note for note in plan.notes)
+
+
+def test_the_place_of_files_is_that_of_the_options(planned: Any) -> None:
+    place = {"device": "nvme", "nvme_path": "/fast/swap"}
+    with pytest.raises(ConfigError, match=r"nvme_path = ./fast/swap. in ds.json conflicts with .*nvme_path = ./other"):
+        planned({"zero_optimization": {"offload_optimizer": place}}, nvme_path="/other")

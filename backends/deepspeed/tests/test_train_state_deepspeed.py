@@ -13,12 +13,13 @@ import msgspec
 import pytest
 import torch
 from deepspeed.accelerator import get_accelerator
+from deepspeed.runtime.swap_tensor import optimizer_utils
 from deepspeed.runtime.zero.partition_parameters import ZeroParamStatus
 
 from jprep.errors import ConfigError
 from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.job.config import Job
-from jprep.train.job.schedule import INITIAL_LOSS_SCALE
+from jprep.train.optimization.loss_scale import INITIAL_LOSS_SCALE
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
@@ -133,6 +134,47 @@ def test_every_stage_resumes_from_a_checkpoint_of_another(
         found = step(state, job, run, 3)
         assert float(found.loss) == pytest.approx(float(expected.loss), rel=1e-6)
         assert found.norm == pytest.approx(expected.norm, rel=1e-5)
+
+
+@pytest.fixture
+def tiny_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let DeepSpeed keep tiny tensors in files; by default they have at least a megabyte."""
+    if not get_accelerator().create_op_builder("AsyncIOBuilder").is_compatible():
+        pytest.skip("DeepSpeed cannot use asynchronous files here: libaio's headers or a C++ compiler are missing")
+    monkeypatch.setattr(optimizer_utils, "MIN_AIO_BYTES", 1024)
+
+
+@pytest.mark.usefixtures("tiny_files")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("param", ["none", "cpu"])
+def test_state_in_files_has_the_same_numbers(
+    run: Path, context: DistributedContext, tmp_path: Path, param: str, precision: str
+) -> None:
+    half = {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}} if precision == "bf16" else {}
+    memory, files = {"device": "cpu"}, {"device": "nvme", "nvme_path": str(tmp_path / "disk")}
+    groups = {"stage": 3, "sub_group_size": 5_000, "offload_param": {"device": param}}
+    in_memory = half | {"zero_optimization": groups | {"offload_optimizer": memory}}
+    swapped = half | {"aio": {"block_size": 1024}, "zero_optimization": groups | {"offload_optimizer": files}}
+    job, states = read_job(run), list[TrainState]()
+    for config in (in_memory, swapped):
+        state = make_state(run, context, make_config(3) | config, precision=precision)
+        states.append(state)
+        for number in range(3):
+            step(state, job, run, number)
+        saved(state, tmp_path / str(len(states)))
+    assert same_numbers(tmp_path / "1", tmp_path / "2")
+    assert any((tmp_path / "disk").rglob("*.swp"))
+    states.append(make_state(run, context, make_config(3) | swapped, tmp_path / "2", precision=precision))
+    assert len({(float(found.loss), found.norm) for found in (step(state, job, run, 3) for state in states)}) == 1
+    for number, state in enumerate(states):
+        saved(state, tmp_path / f"after-{number}")
+    assert all(same_numbers(tmp_path / "after-0", tmp_path / f"after-{number}") for number in (1, 2))
+
+
+def same_numbers(one: Path, other: Path) -> bool:
+    """Return whether two checkpoints have the same weights and averages."""
+    names = sorted(path.name for path in one.glob("*.safetensors"))
+    return bool(names) and all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
 
 
 def test_half_precision_keeps_fp32_weights(run: Path, context: DistributedContext, tmp_path: Path) -> None:

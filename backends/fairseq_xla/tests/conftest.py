@@ -11,15 +11,16 @@ import pytest
 
 pytest.register_assert_rewrite("jprep.testing.backend_suite")
 
-ON_XLA = {f"test_{name}_fairseq_xla" for name in ("backend_suite", "hosts", "native_cli", "patches", "training")} | {
-    "test_torch_on_xla"
-}
+ON_XLA = {
+    f"test_{name}_fairseq_xla" for name in ("backend_suite", "documents", "hosts", "native_cli", "patches", "training")
+} | {"test_torch_on_xla"}
 """Files with tests of XLA. The others are run daily with plain fairseq, in an environment of its own."""
 
 LONG = {
     "test_a_decoder_learns_from_an_exported_dataset",
     "test_a_killed_run_ends_like_an_uninterrupted_one",
     "test_a_non_finite_loss_ends_the_run",
+    "test_documents_do_not_depend_on_the_division",
     "test_equivalent_options_make_the_same_steps",
     "test_fairseq_cannot_be_imported_without_hashable_dataclasses",
     "test_fairseq_itself_learns_from_an_exported_dataset",

@@ -48,11 +48,11 @@ def plan(
     precision: str = "fp32",
     host: Host = HOST,
     *,
-    next_sentence: bool = False,
+    section: dict[str, Any] | None = None,
     **options: Any,
 ) -> Plan:
     job = read_job(run)
-    train = msgspec.structs.replace(job.train, batch=16, precision=precision, next_sentence=next_sentence)
+    train = msgspec.structs.replace(job.train, batch=16, precision=precision, **(section or {}))
     chosen = msgspec.to_builtins(Options(**options))
     changed = msgspec.structs.replace(job, train=train, options=chosen, model=job.model | (model or {}))
     return FairseqXla().plan(changed, run, host)
@@ -181,7 +181,20 @@ def test_models_that_fairseq_does_not_support_are_refused(run: Path) -> None:
     with pytest.raises(ConfigError, match="fp16"):
         plan(run, precision="fp16")
     with pytest.raises(ConfigError, match="sentence head has no bias"):
-        plan(run, next_sentence=True)
+        plan(run, section={"next_sentence": True})
+
+
+def test_gpt2_is_trained_on_conversations(tmp_path: Path) -> None:
+    folder = trained_run(tmp_path, "clm", "gpt2")
+    assert plan(folder, section={"task": "sft"}).settings["criterion"] == "cross_entropy"
+    with pytest.raises(ConfigError, match="cannot train a gpt2 for classify"):
+        plan(folder, section={"task": "classify"})
+
+
+def test_the_mask_of_documents_takes_memory(run: Path) -> None:
+    whole, apart = (plan(run, section={"document_masks": given}).memory for given in (False, True))
+    job = read_job(run)
+    assert apart - whole == 4 * 16 * job.model["num_attention_heads"] * job.train.length**2
 
 
 def test_replaced_token_detection_is_refused_with_the_reason(tmp_path: Path) -> None:

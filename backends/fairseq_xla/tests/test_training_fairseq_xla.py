@@ -16,7 +16,7 @@ from jprep.testing.backend_suite import data
 from jprep.testing.backend_suite.cases import STEPS, WITH_DROPOUT
 from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.run.events import read_events
-from jprep_torch.worker.xla_adamw import XlaAdamW, clip
+from jprep_torch.worker.update_rules.xla_adamw import XlaAdamW, clip
 
 DIVIDED = "roberta-mlm"
 DEVICE = "xla" if find_spec("torch_xla") else "cpu"

@@ -23,8 +23,17 @@ class Flax(Backend):
     module: ClassVar[str] = "jprep_flax"
     distribution: ClassVar[str] = "jprep-flax"
     Options: ClassVar[type[Any]] = Options
-    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
+    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd", "sft")
+    features: ClassVar[tuple[str, ...]] = (
+        "document_masks",
+        "z_loss",
+        "stages",
+        "optimizer.kind",
+        "optimizer.layer_decay",
+        "class_weights",
+    )
     hooks: ClassVar[str] = "jprep_flax.worker.hooks"
+    framework: ClassVar[str] = "flax"
     several_hosts: ClassVar[bool] = True
 
     def check(self, options: Any) -> list[Finding]:
@@ -63,4 +72,7 @@ def _notes(job: Job, run: Path, layout: Layout) -> tuple[str, ...]:
     if layout.vocabulary > (ids := job.model["vocab_size"]):
         what = f"the token embedding has {layout.vocabulary} rows, {layout.vocabulary - ids} more than there are ids"
         notes.append(f"{what}: these are excluded from the softmax and not exported")
+    if layout.divided:
+        what = "a new checkpoint needs twice its disk space until the pieces are joined"
+        notes.append(f"processes write pieces of weights: {what}")
     return (*notes, *([multihost_note(run, layout.processes)] if layout.coordinator else []))

@@ -12,9 +12,11 @@ from safetensors.numpy import load_file
 
 from jprep_flax.models import weights
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
-from tests.fakes.small_models import ROWS, SmallModels, rows_of
+from jprep_flax.planning.checks import MODEL_TYPES
+from tests.fakes.small_models import CASES, NEW_CASES, ROWS, SmallModels, model_type, rows_of
 
-MODELS = SmallModels(3, {"llama": {"attention_bias": True}, "llama-tied": {"head_dim": 12}})
+_CASES = [case for case in (*CASES, *NEW_CASES) if model_type(case[0]) in MODEL_TYPES]
+MODELS = SmallModels(3, {"llama": {"attention_bias": True}, "llama-tied": {"head_dim": 12}}, _CASES)
 
 
 def inputs_of(config: dict[str, Any], task: str) -> ModelInputs:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from jprep.testing.backend_suite import BackendSuite
+from jprep.testing.backend_suite.cases import CASES, model_type_of
+from jprep_flax.planning.checks import MODEL_TYPES
 
 EIGHT = {"devices": 8}
 
@@ -13,6 +15,7 @@ class TestFlax(BackendSuite):
     backend = "flax"
     hooks = Path(__file__).parent / "hooks" / "suite_hooks.py"
     options = {"device": "cpu"}
+    cases = tuple(name for name, case in CASES.items() if model_type_of(case) in MODEL_TYPES)
     two_processes = {"processes": 2}
     micro_batch_of_two = {"micro_batch": 2}
     equivalent_options = {

@@ -26,7 +26,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return transformers_outputs(MODELS, tmp_path_factory.mktemp("answers"))
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["gpt2", "qwen3"])
 def test_generated_text_is_that_of_transformers(kind: str, theirs: Path) -> None:
     folder = theirs / f"{kind}-clm"
     ids = inputs_of(MODELS.config(kind, "clm"), "clm").ids[0].tolist()

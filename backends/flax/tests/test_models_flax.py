@@ -15,6 +15,7 @@ from small_models import MODELS, inputs_of, model_with_loss
 
 from jprep.train.models import parameter_count
 from jprep_flax.models import weights
+from jprep_flax.models.attention import causal_mask, dot_product_attention
 from jprep_flax.models.layers import ACTIVATIONS, dropout
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.worker import loss
@@ -42,11 +43,17 @@ def forward(graph: Any, state: Any, rows: ModelInputs) -> tuple[Any, Any]:
     return jax.jit(lambda state, rows: nnx.merge(graph, state)(rows)[:2])(state, rows)
 
 
+def extract_tensor(array: Any, location: weights.TensorLocation) -> np.ndarray:
+    """Return a tensor from the array that holds it, without rows that only pad an embedding."""
+    part = np.asarray(array) if location.layer is None else np.asarray(array)[location.layer]
+    return part.reshape(-1)[: location.tensor.size].reshape(location.tensor.shape)
+
+
 def by_name(state: Any, config: dict[str, Any], task: str) -> dict[str, np.ndarray]:
     flat = dict(nnx.to_flat_state(state))
     return {
-        name: weights.extract_tensor(flat[spot.path][...], spot)
-        for name, spot in weights.tensor_locations(config, task).items()
+        name: extract_tensor(flat[location.path][...], location)
+        for name, location in weights.tensor_locations(config, task).items()
     }
 
 
@@ -62,7 +69,7 @@ def difference(one: Any, other: Any) -> float:
     return max(float(jnp.abs(left - right).max()) for left, right in pairs) / most
 
 
-@pytest.mark.parametrize(("kind", "task"), CASES)
+@pytest.mark.parametrize(("kind", "task"), MODELS.cases)
 def test_outputs_losses_and_gradients_are_those_of_transformers(kind: str, task: str, theirs: Path) -> None:
     folder, config = theirs / f"{kind}-{task}", MODELS.config(kind, task)
     graph, state = model_with_loss(config, task, folder / "model.safetensors")
@@ -193,3 +200,15 @@ def test_activations_are_those_of_the_documentation() -> None:
     one = jnp.array(1.0)
     found = {name: float(ACTIVATIONS[name](one)) for name in ("gelu", "gelu_new", "silu")}
     assert found == pytest.approx({"gelu": 0.841344746, "gelu_new": 0.841191991, "silu": 0.731058579}, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_attention_that_drops_nothing_in_half_precision(dtype: Any) -> None:
+    query, keys, values = jax.random.normal(jax.random.key(0), (3, 2, 8, 2, 4))
+
+    def attended(dtype: Any) -> np.ndarray:
+        halves = (each.astype(dtype) for each in (query, keys, values))
+        compiled = jax.jit(lambda *halves: dot_product_attention(*halves, causal_mask(8), 0.0, None))
+        return np.asarray(compiled(*halves), np.float32)
+
+    np.testing.assert_allclose(attended(dtype), attended(jnp.float32), atol=3e-2)

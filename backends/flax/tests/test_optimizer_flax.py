@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jprep.train.job.config import OptimizerConfig
-from jprep.train.job.schedule import INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.loss_scale import INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_flax.worker.optimizer import StateArrays, UpdateKind, apply_update, clip_factor, global_norm
 
 SECTION = OptimizerConfig(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=0.01, clip=0.0)

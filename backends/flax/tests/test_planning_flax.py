@@ -146,6 +146,17 @@ def test_the_plan_describes_its_mesh(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "divided"),
+    [({"fsdp": 2}, False), ({"fsdp": 4}, True), ({"fsdp": 2, "tensor": 2}, True), ({"data": 4}, False)],
+)
+def test_a_plan_says_whether_checkpoints_are_written_in_pieces(
+    options: dict[str, int], divided: bool, run: Path
+) -> None:
+    notes = plan(run, processes=2, devices=2, **options).notes
+    assert any("pieces of weights" in note for note in notes) == divided
+
+
+@pytest.mark.parametrize(
     ("device", "found", "level"),
     [
         ("auto", "1 cpu", "error"),

@@ -118,9 +118,10 @@ def test_a_snapshot_does_not_change_while_training_continues(bench: SuiteRunner,
     trial = Trial(run_of(bench, "gpt2-clm"))
     trial.steps(1, 2)
     snapshot = trial.state.snapshot()
-    kept = {name: tensor.copy() for name, tensor in snapshot.tensors.items()}
+    tensors = snapshot.weights | snapshot.averages
+    kept = {name: tensor.copy() for name, tensor in tensors.items()}
     trial.steps(3, 6)
-    for name, tensor in snapshot.tensors.items():
+    for name, tensor in tensors.items():
         assert np.array_equal(tensor, kept[name]), name
     snapshot.write(tmp_path)
     saved = CheckpointReader(tmp_path)
@@ -131,13 +132,13 @@ def test_a_snapshot_does_not_change_while_training_continues(bench: SuiteRunner,
 def test_frozen_weights_do_not_change(bench: SuiteRunner) -> None:
     trial = Trial(run_of(bench, "roberta-mlm"))
     name = "roberta.embeddings.token_type_embeddings.weight"
-    before = trial.state.snapshot().tensors
+    before = trial.state.snapshot().weights
     trial.steps(1, 3)
     after = trial.state.snapshot()
-    assert np.array_equal(before[name], after.tensors[name])
-    assert f"m.{name}" not in after.shapes[1]
+    assert np.array_equal(before[name], after.weights[name])
+    assert f"m.{name}" not in after.averages
     other = "roberta.embeddings.word_embeddings.weight"
-    assert not np.array_equal(before[other], after.tensors[other])
+    assert not np.array_equal(before[other], after.weights[other])
 
 
 def test_padding_rows_of_an_embedding_have_no_effect_and_are_not_saved(bench: SuiteRunner, tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_padding_rows_of_an_embedding_have_no_effect_and_are_not_saved(bench: Su
     )
     assert filled.steps(1, 5) == pytest.approx(plain.steps(1, 5), rel=1e-5)
     snapshot = filled.state.snapshot()
-    assert snapshot.tensors["transformer.wte.weight"].shape == (filled.job.model["vocab_size"], 32)
+    assert snapshot.weights["transformer.wte.weight"].shape == (filled.job.model["vocab_size"], 32)
     snapshot.write(tmp_path)
     assert Trial(run, tmp_path).steps(6, 8) == pytest.approx(plain.steps(6, 8), rel=1e-5)
 

@@ -23,6 +23,8 @@ class Keras(Backend):
     module: ClassVar[str] = "jprep_keras"
     distribution: ClassVar[str] = "jprep-keras"
     Options: ClassVar[type[Any]] = Options
+    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "sft")
+    features: ClassVar[tuple[str, ...]] = ("document_masks", "z_loss")
     hooks: ClassVar[str] = "jprep_keras.worker.hooks"
 
     def environment(self, options: Any) -> Environment:

@@ -22,6 +22,7 @@ def inputs_of(rows: dict[str, Any], task: str) -> ModelInputs:
     if task == "clm":
         labels = np.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
     types = rows.get("types", np.zeros_like(ids))
+    documents = np.zeros((ROWS, 0), np.int32)
     return ModelInputs(
-        ids, rows["lengths"], types, positions, labels, np.ones(ROWS, np.float32), np.zeros(ROWS, np.int32)
+        ids, rows["lengths"], types, positions, labels, np.ones(ROWS, np.float32), np.zeros(ROWS, np.int32), documents
     )

@@ -89,6 +89,7 @@ def test_replaced_token_detection_is_refused(tmp_path: Path) -> None:
         ({"model": llama(attention_bias=True)}, "cannot have attention_bias = True", "attention_bias = false"),
         ({"model": llama(head_dim=16)}, "cannot have head_dim = 16", "head_dim = 8"),
         ({"model": llama(attention_dropout=0.1)}, "cannot have attention_dropout = 0.1", "attention_dropout = 0"),
+        ({"model": llama(rope_scaling={"rope_type": "linear", "factor": 2})}, "does not scale RoPE", "another backend"),
     ],
 )
 def test_what_cannot_be_computed_is_refused_with_a_fix(
@@ -122,3 +123,12 @@ def test_records_are_not_mixed(run: Path) -> None:
     job = msgspec.structs.replace(read_job(run), mix=MixConfig(weights={"a": 1}))
     with pytest.raises(ConfigError, match="an order of their own"):
         checks.check_options(job, Options(records=["x"]))
+
+
+def test_documents_of_records_cannot_be_told_apart(run: Path) -> None:
+    job = read_job(run)
+    apart = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, document_masks=True))
+    checks.check_options(apart, Options())
+    with pytest.raises(ConfigError, match="do not tell where their documents begin") as error:
+        checks.check_options(apart, Options(records=["x"]))
+    assert error.value.where == "train.document_masks"

@@ -11,7 +11,7 @@ import pytest
 
 from jprep.dataset.exports import export_dataset
 from jprep.dataset.exports.base import ExportOptions
-from jprep.dataset.sampling.masking import MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
 from jprep.errors import ConfigError, InputError
 from jprep.testing.backend_suite.cases import golden_curve
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer

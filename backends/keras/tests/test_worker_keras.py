@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from jprep.errors import MachineError
-from jprep.train.job.config import OptimizerConfig
+from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_keras.engines import jax_engine, tensorflow_engine
 from jprep_keras.engines.base import EngineSettings
 from jprep_keras.planning.layout import Layout

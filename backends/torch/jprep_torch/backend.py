@@ -24,8 +24,17 @@ class Torch(Backend):
     module: ClassVar[str] = "jprep_torch"
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
-    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
+    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd", "sft")
+    features: ClassVar[tuple[str, ...]] = (
+        "document_masks",
+        "z_loss",
+        "stages",
+        "optimizer.kind",
+        "optimizer.layer_decay",
+        "class_weights",
+    )
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
+    framework: ClassVar[str] = "torch"
     scores: ClassVar[bool] = True
     several_hosts: ClassVar[bool] = True
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from jprep.train.job.config import ModelConfig, OptimizerConfig
-from jprep.train.job.schedule import INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config
+from jprep.train.optimization.loss_scale import INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_torch.models.transformers_models import build_model
 from jprep_torch.worker.loss import (
     Noise,
@@ -19,8 +20,9 @@ from jprep_torch.worker.loss import (
     token_loss,
     token_loss_and_samples,
     token_loss_and_samples_xla,
+    token_loss_xla,
 )
-from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, unscale_and_clip
+from jprep_torch.worker.optimizer import LossScale, global_norm, make_optimizer, unscale_and_clip
 
 LOGITS = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [2.0, 0.0, 1.0]]
 LABELS = [2, 1, 0]
@@ -44,7 +46,7 @@ def weight(values: list[float], *shape: int, gradient: list[float] | None = None
 )
 def test_three_steps_of_adamw(dimensions: int, decay: float, expected: list[float]):
     only = weight([0.5], *[1] * dimensions)
-    optimizer = adamw(
+    optimizer = make_optimizer(
         {"w": only}, {"w": only.shape}, OptimizerConfig(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=decay)
     )
     found = []
@@ -113,18 +115,26 @@ def test_squared_errors_are_summed():
     assert score_loss(torch.tensor([[1.0], [2.0]]), torch.tensor([0.5, 4.0])).item() == 4.25
 
 
+@pytest.mark.parametrize("z", [0.0, 0.1])
 @pytest.mark.parametrize("padded", [0, 16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_gradient_of_the_token_loss_equals_autograd(bias: bool, padded: int):
+def test_the_gradient_of_the_token_loss_equals_autograd(bias: bool, padded: int, z: float):
     generator = torch.Generator().manual_seed(1)
     parts = [torch.randn(shape, generator=generator) for shape in ((7, 5), (11, 5), (11,))][: 3 if bias else 2]
     labels = torch.randint(11, (7,), generator=generator)
     ours, plain = ([part.double().requires_grad_() for part in parts] for _ in range(2))
-    (token_loss(ours[0], ours[1], ours[2] if bias else None, labels, padded) / 3).backward()
+    loss = token_loss(ours[0], ours[1], ours[2] if bias else None, labels, padded, z)
+    (loss / 3).backward()
     logits = nn.functional.linear(*plain)
-    (-torch.log_softmax(logits, 1)[torch.arange(7), labels].sum() / 3).backward()
+    normalizers = logits.exp().sum(1).log()
+    expected = (z * normalizers**2 + normalizers - logits[torch.arange(7), labels]).sum()
+    (expected / 3).backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     for mine, other in zip(ours, plain, strict=True):
         assert torch.allclose(mine.grad, other.grad, rtol=1e-6, atol=1e-7)
+    table = [*(part.detach() for part in ours), *([] if bias else [None])]
+    whole = token_loss_xla(*table, labels, -100, padded, z)
+    assert whole.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 def test_padding_of_the_vocabulary_is_excluded_from_softmax_and_samples():

@@ -88,7 +88,7 @@ def start(init: Path, folder: Path, task: str, **rtd: Any) -> tuple[Job, Any, li
         name: [[[[token % 5 for token in sentence] for sentence in part] for part in one] for one in several]
         for name, several in SPLITS.items()
     }
-    made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "jumandic"}}
+    made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "pointwise"}}
     end = loaded.id_of(loaded.special.eos or loaded.special.sep)
     dataset = lay_out(folder / "dataset", documents, made_from=made_from, vocab_size=loaded.vocab_size, end=end)
     section = {"task": task, "model": {"init": str(init)}, "length": 16, "batch": 2, "steps": 2, "rtd": rtd}

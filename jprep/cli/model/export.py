@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.common.output import echo, echo_json, next_steps
+from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_output
 from jprep.cli.common.shell_command import shell_command
 
 if TYPE_CHECKING:
     from jprep.train.exporting.manifest import ModelExportManifest
 
-_EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>である。"}
+_EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>である。",
+             "sft": "日本の首都はどこですか。"}  # fmt: skip
 
 
 @click.command()
@@ -28,10 +29,11 @@ _EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>であ
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["transformers", "fairseq"]),
+    type=click.Choice(["transformers", "fairseq", "deepspeed-universal"]),
     default="transformers",
     show_default=True,
-    help="fairseq: also converts the exported RUN/export. Default output: RUN/fairseq.",
+    help="fairseq: also converts the exported RUN/export. deepspeed-universal: weights and averages, for DeepSpeed. "
+    "Default output: RUN/FORMAT.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 def export(
@@ -41,14 +43,20 @@ def export(
 
     `best` is the checkpoint with the lowest validation loss, or the best figure that train.checkpoint.best names. The
     run may still be training. With --format fairseq the output is what fairseq itself loads: model.pt and dict.txt;
-    it needs the backend fairseq-xla.
+    it needs the backend fairseq-xla. With --format deepspeed-universal it is a universal checkpoint, with which a
+    training in DeepSpeed continues a run of any backend; it needs the backend deepspeed.
 
     \b
     Example:
       jprep export work/jawiki/runs/torch
       jprep export work/jawiki/runs/torch --which best -o jawiki-bert
       jprep export work/jawiki/runs/fairseq-xla --format fairseq -o for-fairseq
+      jprep export work/jawiki/runs/torch --format deepspeed-universal -o for-deepspeed
     """
+    if form == "deepspeed-universal":
+        if generator or dtype != "fp32":
+            raise click.UsageError(f"{'--generator' if generator else '--dtype'} is not for --format {form}")
+        return _export_to_universal(run, output, which, as_json=as_json)
     if form == "fairseq":
         if generator:
             raise click.UsageError("--generator is not for --format fairseq")
@@ -72,6 +80,21 @@ def _export_to_fairseq(run: Path, output: Path | Url | None, which: str, dtype: 
     return code
 
 
+def _export_to_universal(run: Path, output: Path | Url | None, which: str, *, as_json: bool) -> int:
+    """Convert a checkpoint for DeepSpeed. Return the exit code."""
+    from jprep.cli.common.progress import show_status
+    from jprep.train.exporting.conversion import to_universal
+
+    if isinstance(output, Url):
+        raise click.UsageError("--format deepspeed-universal writes a local directory: -o DIR")
+    folder = output or run / "deepspeed-universal"
+    with show_status("exporting the checkpoint"):
+        code = to_universal(run, folder, which)
+    if not code:
+        echo_json({"folder": str(folder)}) if as_json else echo(str(folder))
+    return code
+
+
 def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, generator: bool, as_json: bool) -> None:
     """Export a checkpoint, and show what was written."""
     from typing import cast
@@ -79,7 +102,8 @@ def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, gen
     from jprep.cli.common.progress import show_status
     from jprep.train.exporting import export as write
     from jprep.train.exporting.manifest import Dtype, read_export
-    from jprep.train.run.directory import EXPORT, GENERATOR
+    from jprep.train.exporting.plugin_model import loading_note
+    from jprep.train.run.directory import EXPORT, GENERATOR, read_job
 
     default = None if output else run / (GENERATOR if generator else EXPORT)
     with local_output(output, "model export", default) as folder:
@@ -93,6 +117,8 @@ def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, gen
         echo_json({"folder": str(shown), **msgspec.to_builtins(exported)})
         return
     echo(f"{exported.name}  {shown}")
+    if about := loading_note(read_job(run).model):
+        note(f"jprep: {about}")
     echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
     next_steps(example_infer_command(run, shown, exported))
 

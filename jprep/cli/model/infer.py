@@ -17,9 +17,10 @@ from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, Prediction
+    from jprep.train.job.config import Task
 
 _TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm", "seed": "clm"}
-_TASK_OF |= {"num_return_sequences": "clm"}
+_TASK_OF |= {"num_return_sequences": "clm", "system": "sft"}
 
 
 def _finite(context: click.Context, option: click.Parameter, value: float) -> float:
@@ -51,12 +52,13 @@ def _finite(context: click.Context, option: click.Parameter, value: float) -> fl
     "--num-return-sequences", type=click.IntRange(1), default=1, show_default=True, metavar="N",
     help="Number of continuations, each sampled on its own.",
 )  # fmt: skip
+@click.option("--system", metavar="TEXT", default="", help="System message, for a model that answers messages.")
 @click.option("--backend", metavar="NAME", type=BACKEND_NAME, help="Default: the run's backend; torch for a DIR.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON, one object per text.")
 def infer(
     model: Path, texts: tuple[str, ...], pair: str | None, backend: str | None, as_json: bool, **settings: Any
 ) -> None:
-    """Run a trained model on raw text: fill masks, generate a continuation, classify or score, depending on its task.
+    """Run a trained model on raw text: fill masks, continue, answer, classify or score, depending on its task.
 
     Without TEXTs, or with `-`, the lines of standard input are used. A mask is <mask> or [MASK].
     The model of a RUN is read from RUN/export, and exported to there first if necessary; a DIR is an exported model.
@@ -77,7 +79,7 @@ def infer(
         for text in _lines() if texts in ((), ("-",)) else texts:
             prediction = _predict(pipeline, text, GenerationConfig(**settings), pair)
             failed += bool(prediction.error)
-            _show(prediction, as_json=as_json)
+            _show(prediction, as_json=as_json, answers=pipeline.exported.task == "sft")
     if failed:
         raise InputError(f"no prediction for {failed:,} of the texts", fix="see the error of each")
 
@@ -105,16 +107,18 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     return export(model, generator=generator), chosen
 
 
-def _check_options(task: str, wants_pair: bool, pair: str | None) -> None:
+def _check_options(task: Task, wants_pair: bool, pair: str | None) -> None:
     if wants_pair and pair is None:
         raise click.UsageError("this is a model of text pairs: give the second text with --pair")
     if pair is not None and not wants_pair:
         raise click.UsageError(f"--pair is for a model of text pairs, and this is a model for {task} of single texts")
     from jprep.cli.common.unused_options import refuse_unused
+    from jprep.train.job.config import objective_of
 
     context = click.get_current_context()
     for name, of in _TASK_OF.items():
-        if of != task and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if given and of not in (task, objective_of(task)):
             option = "--" + name.replace("_", "-")
             raise click.UsageError(f"{option} is for the task {of}, and the task of this model is {task}")
     if not context.params["temperature"]:
@@ -142,23 +146,23 @@ def _predict(pipeline: InferencePipeline, text: str, settings: GenerationConfig,
     return pipeline.predict(text, settings, pair)
 
 
-def _show(prediction: Prediction, *, as_json: bool) -> None:
+def _show(prediction: Prediction, *, as_json: bool, answers: bool) -> None:
     if as_json:
         echo_json(prediction)
         return
-    for line in _lines_of(prediction):
+    for line in _lines_of(prediction, answers=answers):
         echo(line)
     for kind in ("note", "error"):
         if message := getattr(prediction, kind):
             (note if kind == "note" else error)(f"jprep: {kind}: {message}: {one_line(_short(prediction.text))}")
 
 
-def _lines_of(prediction: Prediction) -> Iterable[str]:
+def _lines_of(prediction: Prediction, *, answers: bool) -> Iterable[str]:
     if prediction.error:
         return
     if prediction.continuation is not None:
         for continuation in prediction.continuations or [prediction.continuation]:
-            yield prediction.text + continuation
+            yield continuation if answers else prediction.text + continuation
     elif prediction.masks:
         yield prediction.filled
         for candidates in prediction.masks:

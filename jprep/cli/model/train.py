@@ -92,7 +92,7 @@ def train(
     all_folds: bool,
     as_json: bool,
 ) -> int:
-    """Train the model of a recipe's section [train] on its dataset or on labelled data.
+    """Train the model of a recipe's section [train] on its dataset, on labelled data or on conversations.
 
     Interrupt at any time and rerun to resume from the last checkpoint; the weights are identical. The first Ctrl-C
     saves a checkpoint and exits; the second exits at once.
@@ -115,7 +115,8 @@ def train(
         raise click.UsageError("--profile is for one run, and --all-folds trains several")
     loaded = load_recipe(recipe, overrides)
     if loaded.train and loaded.train.data:
-        refuse_unused("the recipe trains on labelled data", "dataset")
+        kind = "conversations" if loaded.train.task == "sft" else "labelled data"
+        refuse_unused(f"the recipe trains on {kind}", "dataset")
     chosen = backend or backend_name(loaded.train)
     run = output or work / loaded.name / "runs" / (name or chosen)
     run_name = name or (run.resolve().name if output else loaded.name)

@@ -100,6 +100,7 @@ def show_findings(findings: list[Finding]) -> None:
 
 
 def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
+    from jprep.dataset.conversations.config import describe_counts
     from jprep.train.pretrained.start import describe_init
 
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
@@ -120,6 +121,7 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
         **({"tokenizer": "that of train.model.init"} if own else {}),
         "data": _describe_data(prepared),
         **{f"  {one.name}": _share(one, job) for one in job.sources},
+        **({"messages": describe_counts(job.chat.counts)} if job.chat else {}),
         **({"  in no part": left_out} if (left_out := _describe_left_out(prepared)) else {}),
         "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
         "time": found.time.text,
@@ -150,6 +152,7 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "train": job.train,
         "mix": job.mix,
         "sources": job.sources,
+        "conversations": job.chat.counts if job.chat else None,
         "left_out": _left_out(prepared),
         "plan": plan,
         "fits": found.fit.fits,
@@ -182,11 +185,11 @@ def _share(source: SeenSource, job: Job) -> str:
 
 
 def _length(job: Job) -> int:
-    return job.train.labelled.length if job.train.data else job.train.length
+    return job.train.longest
 
 
 def _epochs(job: Job) -> float:
-    return job.steps * job.train.batch / job.samples
+    return job.epochs(job.steps)
 
 
 def _tokens(prepared: PreparedRun) -> int:

@@ -165,4 +165,5 @@ def format_throughput(rate: float, job: Job) -> str:
     """Return the throughput in tokens per second, or in rows per second where rows are not all full."""
     train = job.train
     rows, full = rate * train.batch, train.packing == "stream" and not (train.data or train.next_sentence)
-    return f"{rows * job.train.length:,.0f} tokens/s" if full else f"{rows:,.1f} rows/s"
+    full = full and not train.stages
+    return f"{rows * train.length:,.0f} tokens/s" if full else f"{rows:,.1f} rows/s"

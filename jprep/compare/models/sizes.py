@@ -7,7 +7,9 @@ from typing import Any
 from jprep.compare.result import ModelSize
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
-from jprep.train.job.config import CheckpointConfig, ModelConfig, OptimizerConfig, ScheduleConfig, TrainConfig
+from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig
+from jprep.train.optimization.optimizer import OptimizerConfig
+from jprep.train.optimization.schedule import ScheduleConfig
 
 MINIMUM_STEPS = 20
 _WARMUP = 0.1  # of all steps

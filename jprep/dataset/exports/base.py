@@ -12,7 +12,7 @@ import numpy as np
 from jprep.dataset.exports.row_reader import Block, RowReader
 from jprep.dataset.manifest import SPLITS, DatasetManifest
 from jprep.dataset.mix import MixConfig, plain_mix
-from jprep.dataset.sampling.sample_index import Packing
+from jprep.dataset.sampling.config import Packing
 from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.runner import Executor, ProgressReporter, read_claim

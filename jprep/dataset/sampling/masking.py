@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from jprep.dataset.sampling.config import MaskingConfig
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.random.counter_bits import UInt64Array, below, bits
@@ -23,22 +23,6 @@ KIND, TOKEN = 1 << 32, 2 << 32
 
 _RANGE = 1 << 32
 _HALF = np.uint64(32)
-
-
-class MaskingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How tokens are masked.
-
-    Attributes:
-        rate: share of tokens to predict.
-        masked: share of these that are replaced by the mask token.
-        random: share of these that are replaced by a random ordinary token; the rest are left unchanged.
-        whole_word: whether all tokens of a word are masked together.
-    """
-
-    rate: float = 0.15
-    masked: float = 0.8
-    random: float = 0.1
-    whole_word: bool = False
 
 
 class MaskedRows(NamedTuple):

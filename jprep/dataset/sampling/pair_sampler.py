@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.dataset.sampling.masking import IGNORE_INDEX, Flags, MaskedRows, Masking, threshold
-from jprep.dataset.sampling.sample_index import LENGTH_BITS, Integers
+from jprep.dataset.sampling.open_samples import SAMPLE_INDEX_SUFFIX
+from jprep.dataset.sampling.sample_index import LENGTH_BITS, Integers, Ranges
 from jprep.dataset.sampling.sampler import (
-    SAMPLE_INDEX_SUFFIX,
     Batch,
     SamplerConfig,
     SplitData,
@@ -109,13 +109,13 @@ class PairSampler(TextSampler):
         stem = f"{config.split}.pairs-{config.length}-{special.around_pair}-{source.fingerprint}"
         path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
         chunks = open_chunk_index(path, self._split, self._room, source.separators)
-        samples = ListedBySource(chunks, source.sources) if config.mix else chunks
-        super().__init__(source, config, special, masking, samples)
+        self._chunks: Ranges = ListedBySource(chunks, source.sources) if config.mix else chunks
+        super().__init__(source, config, special, masking, self._chunks)
         self._check_sentences()
 
     def _rows(self, epochs: Integers, indices: Integers) -> Batch:
         keys = key(self._config.seed, self._config.split, epochs, indices, "pair")
-        starts, sizes = self._samples.spans(indices)
+        starts, sizes = self._chunks.spans(indices)
         pairs = [
             self._pair(start, start + size, keys[row : row + 1])
             for row, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True))
@@ -201,13 +201,13 @@ class PairSampler(TextSampler):
     def _check_sentences(self) -> None:
         """Check that there are pairs to make."""
         where = f"{self._source.folder}: {self._config.split}"
-        ends, _ = self._samples.spans(np.array([0, len(self._samples) - 1]))
+        ends, _ = self._chunks.spans(np.array([0, len(self._samples) - 1]))
         if self._split.sequence_at(int(ends[0])) == self._split.sequence_at(int(ends[1])):
             fix = "add documents, or leave out next_sentence"
             raise ConfigError("next_sentence needs at least two documents in each split", where=where, fix=fix)
         count = len(self._samples)
         probes = np.linspace(0, count - 1, min(count, _PROBES)).astype(np.int64)
-        spans = zip(*(span.tolist() for span in self._samples.spans(probes)), strict=True)
+        spans = zip(*(span.tolist() for span in self._chunks.spans(probes)), strict=True)
         if all(len(self._read(start, start + size)) < 2 for start, size in spans):
             what = "next_sentence needs documents of several sentences, and this dataset has no sentence boundaries"
             fix = "build the corpus with a sentence splitter and pack it again, or leave out next_sentence"

@@ -1,17 +1,18 @@
 """Divide a split's tokens into samples. `docs/sampling.md` has the rules.
 
-A sample is a range of consecutive tokens. Ranges of equal length are computed; the others are listed in an index file
-beside the split, which is created once and memory-mapped.
+A sample is a range of consecutive tokens, or several. Ranges of equal length are computed; the others are listed in an
+index file beside the split, which is created once and memory-mapped.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,9 @@ import xxhash
 
 from jprep.dataset.indexed.memory_map import release_pages
 from jprep.dataset.manifest import SENTENCE_START
+from jprep.dataset.sampling.config import Packing
 from jprep.io.atomic import atomic_path
 
-Packing = Literal["stream", "complete", "line"]
 Integers = npt.NDArray[np.int64]
 
 LENGTH_BITS = 20
@@ -51,16 +52,52 @@ class SeparatorIds(NamedTuple):
     newline: int
 
 
+class RowPieces(NamedTuple):
+    """The ranges of tokens that some rows consist of, in the order of the rows.
+
+    Attributes:
+        rows: the row that each piece is part of, from 0, (pieces,).
+        starts: the first token of each piece, (pieces,).
+        sizes: the number of its tokens, (pieces,).
+    """
+
+    rows: Integers
+    starts: Integers
+    sizes: Integers
+
+    def placed(self, first: int) -> tuple[Integers, Integers, Integers, Integers]:
+        """Return `rows`, the column at which each piece begins if those of a row follow each other, and the rest.
+
+        Args:
+            first: the column of the first piece of each row.
+        """
+        before = np.cumsum(self.sizes) - self.sizes
+        new_row = np.append(True, self.rows[1:] != self.rows[:-1])[: len(self.rows)]
+        return self.rows, first + before - before[new_row][np.cumsum(new_row) - 1], self.starts, self.sizes
+
+
 class Samples(Protocol):
     """All samples of a split."""
 
     def __len__(self) -> int: ...
 
+    def pieces(self, indices: Integers) -> RowPieces:
+        """Return the pieces of the rows of some samples."""
+
+
+class Ranges(ABC):
+    """Samples of consecutive tokens."""
+
+    @abstractmethod
     def spans(self, indices: Integers) -> tuple[Integers, Integers]:
         """Return the first token and the number of tokens of some samples, each (rows,)."""
 
+    def pieces(self, indices: Integers) -> RowPieces:
+        """Return the pieces of the rows of some samples: one each."""
+        return RowPieces(np.arange(len(indices)), *self.spans(indices))
 
-class StreamSamples:
+
+class StreamSamples(Ranges):
     """Samples of `length` consecutive tokens; the last one has the remaining tokens.
 
     Args:
@@ -80,11 +117,14 @@ class StreamSamples:
         return starts, np.minimum(self._length, self._tokens - starts)
 
 
-class SampleIndex:
+class SampleIndex(Ranges):
     """Samples listed in an index file. It can be pickled.
 
     Args:
         path: a file written by `open_sample_index`.
+
+    Attributes:
+        entries: `start << 20 | length` of each sample.
 
     Raises:
         ValueError: the file is not an index, or damaged.
@@ -92,23 +132,23 @@ class SampleIndex:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries = _checked(np.asarray(np.memmap(path, "<i8", "r")))
+        self.entries = _checked(np.asarray(np.memmap(path, "<i8", "r")))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SampleIndex, (self._path,)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def spans(self, indices: Integers) -> tuple[Integers, Integers]:
         """Return the first token and the number of tokens of some samples, each (rows,)."""
-        entries = self._entries[indices]
-        release_pages(self._entries)
+        entries = self.entries[indices]
+        release_pages(self.entries)
         return entries >> LENGTH_BITS, entries & ((1 << LENGTH_BITS) - 1)
 
     def first_from(self, token: int) -> int:
         """Return the first sample that begins at a token or after it."""
-        return int(np.searchsorted(self._entries, token << LENGTH_BITS))
+        return int(np.searchsorted(self.entries, token << LENGTH_BITS))
 
 
 def _checked(entries: Integers) -> Integers:
@@ -218,12 +258,12 @@ def _lines(split: SplitTokens, length: int, separators: SeparatorIds) -> Iterato
         split.release()
         if len(ends):
             starts = np.concatenate([[start], ends[:-1] + 1])
-            yield _pieces(starts, ends - starts, length)
+            yield cut_ranges(starts, ends - starts, length)
             start = int(ends[-1]) + 1
 
 
-def _pieces(starts: Integers, sizes: Integers, length: int) -> Integers:
-    """Cut ranges into pieces of at most `length` tokens; empty ranges give none."""
+def cut_ranges(starts: Integers, sizes: Integers, length: int) -> Integers:
+    """Return the entries of ranges, cut into pieces of at most `length` tokens; empty ranges give none."""
     counts = -(-sizes // length)
     run = np.repeat(np.arange(len(starts)), counts)
     skipped = (np.arange(len(run)) - (np.cumsum(counts) - counts)[run]) * length

@@ -12,23 +12,14 @@ import numpy as np
 from jprep.dataset.indexed.split import IndexedSplit
 from jprep.dataset.manifest import TRAIN, WORD_START, read_dataset
 from jprep.dataset.mix import MixConfig
+from jprep.dataset.sampling.config import Packing
+from jprep.dataset.sampling.documents import drop_first_labels, number_documents
 from jprep.dataset.sampling.masking import IGNORE_INDEX, Flags, Ids, Masking
 from jprep.dataset.sampling.mixed_order import MixedOrder, share_of_batch
-from jprep.dataset.sampling.sample_index import (
-    LENGTH_BITS,
-    Integers,
-    Packing,
-    Samples,
-    SeparatorIds,
-    SplitTokens,
-    StreamSamples,
-    open_sample_index,
-)
+from jprep.dataset.sampling.open_samples import open_samples
+from jprep.dataset.sampling.sample_index import Integers, RowPieces, Samples, SeparatorIds, SplitTokens
 from jprep.dataset.sampling.sources import (
-    ListedBySource,
     SourceRange,
-    SourceStreams,
-    open_complete_by_source,
     source_ranges,
 )
 from jprep.dataset.sampling.special_ids import SpecialIds
@@ -37,9 +28,6 @@ from jprep.errors import ConfigError
 from jprep.random.counter_bits import UInt64Array, key
 from jprep.random.permutation import permuted
 
-SAMPLE_INDEX_SUFFIX = ".samples"
-"""Suffix of the sample indices beside a split."""
-
 
 class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which samples there are, and their order.
@@ -47,11 +35,13 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     Attributes:
         batch: rows of a global batch.
         length: tokens per row, including special tokens.
-        packing: `stream`, consecutive tokens; `complete`, whole sentences; `line`, one paragraph per row.
+        packing: `stream`, consecutive tokens; `complete`, whole sentences; `line`, one paragraph per row; `best_fit`,
+            documents that fill rows best.
         seed: seed of order and masks.
         split: `train` or `validation`.
         word_starts: whether batches include where words start.
         noise_keys: whether batches include random bits for tokens sampled from a model.
+        documents: whether batches tell documents apart, whose first tokens then have no label.
         drop_last: see `SampleOrder`.
         mix: how the split's sources are mixed; None takes each row once per epoch.
     """
@@ -63,6 +53,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     split: str = TRAIN
     word_starts: bool = False
     noise_keys: bool = False
+    documents: bool = False
     drop_last: bool = False
     mix: MixConfig | None = None
 
@@ -85,6 +76,9 @@ class Batch(NamedTuple):
             1 if it is from another document. None for other rows.
         noise_keys: random bits for a token sampled at each position (`jprep.dataset.sampling.token_noise`), uint32,
             (rows, length); None unless requested.
+        documents: number of the document that each token is part of, from 0 in each row, and `NO_DOCUMENT` for padding;
+            int32, (rows, length). Special tokens around a row are part of its first and last document. None unless
+            requested.
     """
 
     input_ids: Ids
@@ -96,6 +90,7 @@ class Batch(NamedTuple):
     segments: Ids | None = None
     next_sentence: Ids | None = None
     noise_keys: UInt32Array | None = None
+    documents: Ids | None = None
 
     @property
     def attention_mask(self) -> Flags:
@@ -304,40 +299,48 @@ class Sampler(TextSampler):
         check_vocabulary(source, special)
         if config.packing == "line" and not special.around:  # otherwise nothing marks the end of a paragraph
             special = msgspec.structs.replace(special, after=(source.separators.end,))
-        super().__init__(source, config, special, masking, _open_samples(source, config, special.around))
+        super().__init__(source, config, special, masking, open_samples(source, config, special.around))
         self._tokens = np.asarray(source.tokens.tokens)
 
     def _rows(self, epochs: Integers, indices: Integers) -> Batch:
-        starts, sizes = self._samples.spans(indices)
-        ids, words = self._build_rows(starts, sizes)
+        pieces = self._samples.pieces(indices)
+        sizes = np.bincount(pieces.rows, pieces.sizes, len(indices)).astype(np.int64)
+        ids, words = self._build_rows(pieces, sizes)
+        documents = self._documents(ids, sizes, pieces) if self._config.documents else None
         lengths = (sizes + self._special.around).astype(np.int32)
         if self._masking is None:
             labels = np.where(length_mask(lengths, ids.shape[1]), ids, np.int32(IGNORE_INDEX))
             labels[:, 0] = IGNORE_INDEX
-            return Batch(ids, labels, lengths, words, epochs, indices)
+            if documents is not None:
+                drop_first_labels(labels, documents)
+            return Batch(ids, labels, lengths, words, epochs, indices, documents=documents)
         keys = mask_keys(self._config, epochs, indices)
         masked = self._masking(ids, lengths, keys, words)
         noise = self._noise_keys(epochs, indices, ids.shape[1])
-        return Batch(masked.ids, masked.labels, lengths, words, epochs, indices, noise_keys=noise)
+        return Batch(masked.ids, masked.labels, lengths, words, epochs, indices, noise_keys=noise, documents=documents)
 
     def _noise_keys(self, epochs: Integers, indices: Integers, columns: int) -> UInt32Array | None:
         config = self._config
         return noise_keys(config.seed, config.split, epochs, indices, columns) if config.noise_keys else None
 
-    def _build_rows(self, starts: Integers, sizes: Integers) -> tuple[Ids, Flags | None]:
+    def _documents(self, ids: Ids, sizes: Integers, pieces: RowPieces) -> Ids:
+        before, after, end = len(self._special.before), len(self._special.after), self._source.separators.end
+        return number_documents(ids, end, sizes, before, after, pieces.placed(before)[:2])
+
+    def _build_rows(self, pieces: RowPieces, sizes: Integers) -> tuple[Ids, Flags | None]:
         """Return rows with special tokens and padding, and where words start, each (rows, length)."""
-        special, shape = self._special, (len(starts), self._config.length)
+        special, shape = self._special, (len(sizes), self._config.length)
         ids = np.full(shape, special.pad, np.int32)
         words = np.zeros(shape, np.bool_) if self._needs_word_starts else None
         first = len(special.before)
         ids[:, :first] = special.before
-        for row, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-            ids[row, first : first + size] = self._tokens[start : start + size]
+        for row, column, start, size in zip(*(part.tolist() for part in pieces.placed(first)), strict=True):
+            ids[row, column : column + size] = self._tokens[start : start + size]
             if words is not None:
-                words[row, first : first + size] = self._source.tokens.marks(start, start + size) & WORD_START
+                words[row, column : column + size] = self._source.tokens.marks(start, start + size) & WORD_START
         self._source.tokens.release()
         for column, token in enumerate(special.after, first):
-            ids[np.arange(len(starts)), sizes + column] = token
+            ids[np.arange(len(sizes)), sizes + column] = token
         return ids, words
 
 
@@ -359,24 +362,3 @@ def _mixed_order(config: SamplerConfig, source: SplitData, samples: Samples) -> 
         what = "drop_last cannot be combined with dataset.mix, in which every source has epochs of its own"
         raise ConfigError(what, where="train.drop_last", fix="drop_last = false")
     return MixedOrder(config.mix, source.sources, samples, config.batch, config.seed, config.split)
-
-
-def _open_samples(source: SplitData, config: SamplerConfig, around: int) -> Samples:
-    """Return the samples of a split; each has room for `around` special tokens."""
-    length = config.length - around
-    if length < 1:
-        what = f"a length of {config.length} leaves no room beside {around} special tokens"
-        raise ConfigError(what, fix="e.g. length = 512")
-    if config.packing == "stream":
-        return SourceStreams(source.sources, length) if config.mix else StreamSamples(len(source.tokens.tokens), length)
-    if length >> LENGTH_BITS:
-        fix = 'use a shorter length, or packing = "stream"'
-        raise ConfigError(f"packing {config.packing!r} requires a length below {1 << LENGTH_BITS}", fix=fix)
-    by_source = "-by-source" if config.mix and config.packing == "complete" else ""
-    stem = f"{config.split}.{config.packing}{by_source}-{config.length}-{around}-{source.fingerprint}"
-    path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
-    if by_source:
-        found = open_complete_by_source(path, source.tokens, source.sources, length)
-    else:
-        found = open_sample_index(path, source.tokens, config.packing, length, source.separators)
-    return ListedBySource(found, source.sources) if config.mix else found

@@ -14,6 +14,8 @@ from jprep.dataset.mix import MixConfig, packed_parts
 from jprep.dataset.sampling.sample_index import (
     LENGTH_BITS,
     Integers,
+    Ranges,
+    RowPieces,
     SampleIndex,
     SplitTokens,
     StreamSamples,
@@ -49,8 +51,8 @@ class SourceSamples(Protocol):
 
     def __len__(self) -> int: ...
 
-    def spans(self, indices: Integers) -> tuple[Integers, Integers]:
-        """Return the first token and the number of tokens of some samples, each (rows,)."""
+    def pieces(self, indices: Integers) -> RowPieces:
+        """Return the pieces of the rows of some samples."""
 
 
 def source_ranges(
@@ -107,7 +109,7 @@ def check_packed_parts(mix: MixConfig, dataset: DatasetManifest, folder: Path) -
         raise ConfigError(what, where=str(folder), fix=fix)
 
 
-class SourceStreams:
+class SourceStreams(Ranges):
     """Samples of `length` consecutive tokens of one source; each source's last one has the remaining tokens.
 
     Args:
@@ -133,7 +135,7 @@ class SourceStreams:
         return starts, np.minimum(self._length, self._stops[source] - starts)
 
 
-class ListedBySource:
+class ListedBySource(Ranges):
     """Listed samples, divided by source.
 
     Args:

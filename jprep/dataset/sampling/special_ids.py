@@ -84,8 +84,8 @@ def special_ids(tokenizer: VocabularyLike) -> SpecialIds:
 def special_ids_for_task(special: SpecialIds, task: str, packing: str) -> SpecialIds:
     """Return the special ids around the rows of a task.
 
-    Rows of `clm` with packing `stream` or `complete` are cut from running text in which each document has its own
-    end-of-document token. They get no special tokens around them, because most begin and end inside a document.
+    Rows of `clm` are made of running text in which each document has its own end-of-document token, unless each is a
+    paragraph. They get no special tokens around them, because most begin and end inside a document.
     """
     if task != "clm" or packing == "line":
         return special

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from jprep.corpus.config import DEFAULT_SEGMENTER
 from jprep.errors import ConfigError
 from jprep.train.job.config import Task
 from jprep.train.models.presets import PRESETS
@@ -51,13 +52,20 @@ class ModelFamily(NamedTuple):
 FAMILIES: dict[str, ModelFamily] = {
     "gpt2": ModelFamily("clm", "byte-bpe", "gpt", 1024, 6e-4, 2.5e-4),
     "llama": ModelFamily("clm", "bpe", "sentencepiece", 1024, 6e-4, 3e-4),
+    "qwen3": ModelFamily("clm", "bpe", "sentencepiece", 1024, 6e-4, 3e-4),
+    "qwen3_moe": ModelFamily("clm", "bpe", "sentencepiece", 1024, 6e-4, 3e-4),
     "bert": ModelFamily("mlm", "wordpiece", "bert", 512, 4e-4, 2e-4),
     "roberta": ModelFamily("mlm", "bpe", "roberta", 512, 4e-4, 2e-4),
+    "modernbert": ModelFamily("mlm", "bpe", "roberta", 1024, 8e-4, 5e-4),
+    "deberta-v2": ModelFamily("mlm", "wordpiece", "bert", 512, 4e-4, 2e-4),
     "electra": ModelFamily("rtd", "wordpiece", "bert", 512, 5e-4, 2e-4),
 }
-LARGE = ("gpt2-medium", "gpt2-large", "gpt2-xl", "llama-1b", "bert-large", "roberta-large", "electra-base",
-         "electra-large")  # fmt: skip
+LARGE = ("gpt2-medium", "gpt2-large", "gpt2-xl", "llama-1b", "llama3-1b", "llama3-8b", "qwen3-0.6b", "qwen3-1.7b",
+         "qwen3-4b", "qwen3-moe-30b-a3b", "bert-large", "roberta-large", "modernbert-large", "deberta-v2-large",
+         "electra-base", "electra-large")  # fmt: skip
 """Presets that are trained with `large_rate`."""
+
+_FLAX = tuple(family for family in FAMILIES if family != "qwen3_moe")
 
 
 class BackendChoice(NamedTuple):
@@ -77,7 +85,7 @@ class BackendChoice(NamedTuple):
 BACKENDS: dict[BackendName, BackendChoice] = {
     "torch": BackendChoice("PyTorch, on CPU, GPUs or TPUs", tuple(FAMILIES), "gpt2-small"),
     "deepspeed": BackendChoice("PyTorch with ZeRO, for models that do not fit one GPU", tuple(FAMILIES), "gpt2-medium"),
-    "flax": BackendChoice("JAX, on TPUs or GPUs", tuple(FAMILIES), "bert-base"),
+    "flax": BackendChoice("JAX, on TPUs or GPUs", _FLAX, "bert-base"),
     "fairseq-xla": BackendChoice("fairseq, on TPUs through XLA", ("gpt2", "bert", "roberta"), "roberta-base"),
     "keras": BackendChoice("Keras on TensorFlow or JAX", ("gpt2", "llama", "bert", "roberta"), "bert-base"),
 }
@@ -104,7 +112,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     backend: BackendName = "torch"
     model: str = "gpt2-small"
     tokenizer: TokenizerKind = "byte-bpe"
-    segmenter: str = "jumandic"
+    segmenter: str = DEFAULT_SEGMENTER
 
     @property
     def family(self) -> str:
@@ -137,4 +145,6 @@ def check_model(backend: BackendName, model: str) -> None:
     if model in allowed:
         return
     what = f"{backend} does not train {model}" if model in PRESETS else f"there is no model {model!r}"
+    if model in PRESETS and family_of(model) not in FAMILIES:
+        what = f"starter recipes know no settings for {model}, a model of a plugin: write it into a recipe"
     raise ConfigError(what, where="--model", fix=f"one of {', '.join(allowed)}")

@@ -84,8 +84,8 @@ class RunHistory(NamedTuple):
         working_hours: hours in which a worker ran.
         starts: number of starts.
         interruptions: number of restarts, signals, damaged checkpoints and rewinds.
-        finished: whether the run has ended at its last step.
-        end_note: the error that the run ended with, or "".
+        finished: whether all steps are done, or nothing improved any more.
+        end_note: the error that the run ended with, or why it ended early; "" for neither.
         events: number of events.
     """
 
@@ -131,7 +131,7 @@ def read_history(run: Path) -> RunHistory:
         working_hours=reader.working / 3600,
         starts=reader.starts,
         interruptions=reader.interruptions,
-        finished=reader.ended and not reader.end_note and reader.step >= job.steps,
+        finished=reader.ended and not reader.end_code,
         end_note=reader.end_note,
         events=reader.events,
     )
@@ -172,7 +172,7 @@ class _Reader:
         self.saved: list[int] = []
         self.first = self.last = self.working = 0.0
         self.step = self.starts = self.interruptions = self.events = 0
-        self.ended, self.end_note = False, ""
+        self.ended, self.end_note, self.end_code = False, "", 0
 
     def hours(self, time: float) -> float:
         """Return the hours since the first event."""
@@ -194,6 +194,7 @@ class _Reader:
             self.saved.append(event.step)
         elif event.kind == "end":
             self.ended, self.end_note = True, event.note
+            self.end_code = int(event.figures.get("code") or 0)
         elif event.kind in _INTERRUPTIONS:
             self.interruptions += 1
             self._note(event)

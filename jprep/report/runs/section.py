@@ -51,7 +51,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         "moments": [(name, [_moment(each) for each in run.moments], run.interruptions) for name, run in runs],
         "checkpoints": [(name, _checkpoints(run)) for name, run in runs],
         "texts": [
-            (name, run.job.train.task == "clm", _by_prompt(samples))
+            (name, run.job.train.objective == "clm", _by_prompt(samples))
             for (name, run), (_, samples) in zip(runs, texts, strict=True)
             if samples
         ],
@@ -99,8 +99,8 @@ def _facts(run: RunHistory) -> dict[str, str]:
         "Backend": job.backend,
         "Parameters": f"{job.parameters:,}",
         "Steps": f"{run.step:,} of {job.steps:,}",
-        "Epochs": f"{run.step * job.train.batch / max(job.samples, 1):.2f}",
-        "Positions seen (steps × rows × tokens of a row)": f"{run.step * _row(run) * job.train.batch:,}",
+        "Epochs": f"{job.epochs(run.step):.2f}",
+        "Positions seen (steps × rows × tokens of a row)": f"{_positions(run):,}",
         "Time with a worker": _duration(run.working_hours),
         "Time since the first start": _duration(run.hours),
         "Starts": f"{run.starts:,}",
@@ -113,14 +113,14 @@ def _facts(run: RunHistory) -> dict[str, str]:
     }
 
 
-def _row(run: RunHistory) -> int:
+def _positions(run: RunHistory) -> int:
     train = run.job.train
-    return train.labelled.length if train.data else train.length
+    return train.batch * sum((end - begin) * length for begin, end, length in train.lengths_until(run.step))
 
 
 def _state(run: RunHistory) -> str:
     if run.finished:
-        return "finished"
+        return f"finished: {run.end_note}" if run.end_note else "finished"
     if run.end_note:
         return f"failed: {run.end_note[:200]}"
     return "not finished" if run.starts else "not started"

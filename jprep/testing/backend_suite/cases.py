@@ -57,6 +57,23 @@ class GoldenFile(msgspec.Struct, frozen=True):
 _GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40, "initializer_range": 0.1}
 _LLAMA = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
           "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 40}  # fmt: skip
+_QWEN3 = _LLAMA | {
+    "model_type": "qwen3",
+    "head_dim": 12,
+    "tie_word_embeddings": True,
+    "rope_scaling": {"rope_type": "yarn", "factor": 2.5, "original_max_position_embeddings": 16},
+}
+_QWEN3_MOE = _LLAMA | {
+    "model_type": "qwen3_moe",
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "norm_topk_prob": True,
+    "moe_intermediate_size": 20,
+    "router_aux_loss_coef": 0.1,
+}
+_MODERNBERT = {"model_type": "modernbert", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+               "intermediate_size": 48, "max_position_embeddings": 40, "global_attn_every_n_layers": 2,
+               "local_attention": 8}  # fmt: skip
 _BERT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
          "max_position_embeddings": 40, "initializer_range": 0.1}  # fmt: skip
 _GPT2_NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
@@ -99,6 +116,44 @@ CASES = {
             "schedule": {"kind": "constant", "warmup": 5}, "optimizer": _OPTIMIZER | {"lr": 0.004, "clip": 0.0},
         },
     ),
+    "llama-documents": Case(
+        "gpt",
+        {
+            "task": "clm", "packing": "stream", "document_masks": True, "z_loss": 0.01, "length": 160,
+            "model": {"config": _LLAMA | {"max_position_embeddings": 160}},
+            "schedule": {"kind": "wsd", "warmup": 5, "decay_steps": 20}, "optimizer": _OPTIMIZER | {"lr": 0.004},
+        },
+    ),
+    "gpt2-stages": Case(
+        "gpt",
+        {
+            "task": "clm", "packing": "best_fit", "model": {"config": _GPT2 | _GPT2_NO_DROPOUT},
+            "stages": [{"until_step": 20, "length": 16}, {"until_step": 40, "length": 24}],
+            "schedule": {"kind": "cosine", "warmup": 5, "restarts": [20], "restart_warmup": 3},
+        },
+    ),
+    "gpt2-muon": Case(
+        "gpt",
+        {
+            "task": "clm", "packing": "stream", "model": {"config": _GPT2 | _GPT2_NO_DROPOUT},
+            "schedule": {"kind": "cosine", "warmup": 5}, "optimizer": _OPTIMIZER | {"kind": "muon", "momentum": 0.9},
+        },
+    ),
+    "gpt2-sft": Case(
+        "gpt",
+        {
+            "task": "sft", "length": 224, "model": {"config": _GPT2 | _GPT2_NO_DROPOUT | {"n_positions": 224}},
+            "schedule": {"kind": "cosine", "warmup": 5},
+        },
+    ),
+    "roberta-documents": Case(
+        "roberta",
+        {
+            "task": "mlm", "packing": "complete", "document_masks": True, "masking": {"rate": 0.3}, "length": 160,
+            "model": _encoder("roberta", max_position_embeddings=164), "optimizer": _OPTIMIZER | {"lr": 0.004},
+            "schedule": {"kind": "inverse_sqrt", "warmup": 5},
+        },
+    ),
     "bert-nsp": Case(
         "bert",
         {
@@ -129,6 +184,14 @@ CASES = {
             "labelled": {"pair": "pair", "length": 40, "buckets": [32, 36]}, "optimizer": _OPTIMIZER | {"lr": 0.005},
         },
     ),
+    "bert-weighted": Case(
+        "bert",
+        {
+            "task": "classify", "model": _encoder("bert"), "schedule": {"kind": "linear", "warmup": 10},
+            "labelled": {"pair": "pair", "length": 40}, "class_weights": "balanced",
+            "optimizer": _OPTIMIZER | {"lr": 0.005, "layer_decay": 0.7},
+        },
+    ),
     "roberta-regress": Case(
         "roberta",
         {
@@ -136,9 +199,41 @@ CASES = {
             "labelled": {"length": 32, "buckets": [16, 24]}, "optimizer": _OPTIMIZER | {"lr": 0.003},
         },
     ),
+    "qwen3-clm": Case(
+        "gpt",
+        {
+            "task": "clm", "packing": "complete", "model": {"config": _QWEN3},
+            "schedule": {"kind": "cosine", "warmup": 10, "floor": 0.1},
+            "optimizer": _OPTIMIZER | {"lr": 0.004, "beta2": 0.95},
+        },
+    ),
+    "modernbert-mlm": Case(
+        "roberta",
+        {
+            "task": "mlm", "packing": "line", "masking": {"whole_word": True, "rate": 0.3},
+            "model": {"config": _MODERNBERT}, "schedule": {"kind": "linear", "warmup": 5, "floor": 0.1},
+            "optimizer": _OPTIMIZER | {"lr": 0.004},
+        },
+    ),
+    "deberta-mlm": Case(
+        "bert",
+        {
+            "task": "mlm", "packing": "line", "masking": {"whole_word": True},
+            "model": _encoder("deberta-v2", position_buckets=4, conv_kernel_size=3, type_vocab_size=0),
+            "schedule": {"kind": "linear", "warmup": 5}, "optimizer": _OPTIMIZER | {"lr": 0.004},
+        },
+    ),
+    "qwen3-moe-clm": Case(
+        "gpt",
+        {
+            "task": "clm", "packing": "line", "model": {"config": _QWEN3_MOE},
+            "schedule": {"kind": "linear", "warmup": 10}, "optimizer": _OPTIMIZER | {"beta2": 0.95, "clip": 1.0},
+        },
+    ),
 }  # fmt: skip
 """All without dropout, in fp32. They cover every model family, task, packing and schedule, whole-word masking, padding,
-clipping, tied and untied embeddings, and a token type that is not trained."""
+clipping, tied and untied embeddings, scaled rotary positions, local and disentangled attention, experts, a token type
+that is not trained, documents apart, and stages."""
 
 NO_DROPOUT, WITH_DROPOUT = "gpt2-clm", "gpt2-dropout"
 """A case without dropout, and the same case with dropout, which has no golden curve."""
@@ -150,6 +245,12 @@ _COMMON = {
     "silent_minutes": 5, "checkpoint": {"every_steps": SAVED}, "validation": {"every_steps": STEPS // 2},
     "optimizer": _OPTIMIZER,
 }  # fmt: skip
+
+
+def model_type_of(case: Case) -> str:
+    """Return the `model_type` of a case's model."""
+    kind: str = case.section["model"]["config"]["model_type"]
+    return kind
 
 
 def case_of(name: str) -> Case:

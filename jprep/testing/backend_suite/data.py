@@ -1,4 +1,4 @@
-"""The data of the suite: texts generated from counter-based random bits, with bytes as tokens, and labelled rows.
+"""The data of the suite: texts from counter-based random bits with bytes as tokens, labelled rows, and conversations.
 
 A token is a byte of UTF-8, so no tokenizer has to be trained, and the data does not depend on a library's version.
 """
@@ -38,6 +38,8 @@ STOP = "。"
 DOCUMENTS = {TRAIN: 70, VALIDATION: 6}
 ROWS = {TRAIN: 160, VALIDATION: 36}
 """The number of labelled rows of each split."""
+CONVERSATIONS = {TRAIN: 90, VALIDATION: 14}
+"""The number of conversations of each split."""
 
 
 def documents(split: str) -> list[Document]:
@@ -88,13 +90,15 @@ def write_suite_dataset(folder: Path, special: str) -> Path:
 
 
 def write_suite_rows(folder: Path, task: str) -> dict[str, list[str]]:
-    """Write labelled rows, and return the keys `data` and `validation_data` of a job.
+    """Write labelled rows or conversations, and return the keys `data` and `validation_data` of a job.
 
-    A row's label depends on the number of words in both texts, its score on those in the first text.
+    A row's label depends on the number of words in both texts, its score on those in the first text. An answer has the
+    words of the question in reverse order.
     """
     folder.mkdir(parents=True)
-    for split, count in ROWS.items():
-        lines = [msgspec.json.encode(_row(_dice("row", split, number), task)) for number in range(count)]
+    kind, counts = ("conversation", CONVERSATIONS) if task == "sft" else ("row", ROWS)
+    for split, count in counts.items():
+        lines = [msgspec.json.encode(_row(_dice(kind, split, number), task)) for number in range(count)]
         folder.joinpath(f"{split}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     return {"data": [str(folder / f"{TRAIN}.jsonl")], "validation_data": [str(folder / f"{VALIDATION}.jsonl")]}
 
@@ -121,11 +125,22 @@ def _document(dice: Dice) -> Document:
     return [[_sentence(dice) for _ in range(1 + dice(4))] for _ in range(1 + dice(3))]
 
 
-def _row(dice: Dice, task: str) -> dict[str, str | float]:
+def _row(dice: Dice, task: str) -> dict[str, Any]:
+    if task == "sft":
+        return {"messages": _messages(dice)}
     one, two = _sentence(dice), _sentence(dice)
     words = len(one) + len(two)
     label = ("few", "some", "many")[(words > 6) + (words > 9)] if task == "classify" else len(one) / 4
     return {"text": "".join(one), "pair": "".join(two), "label": label}
+
+
+def _messages(dice: Dice) -> list[dict[str, str]]:
+    found = [] if dice(3) else [{"role": "system", "content": WORDS[dice(len(WORDS))]}]
+    for _ in range(1 + dice(3)):
+        words = _sentence(dice)
+        found.append({"role": "user", "content": "".join(words)})
+        found.append({"role": "assistant", "content": "".join([*reversed(words[:-1]), STOP])})
+    return found
 
 
 def _write_split(folder: Path, split: str, first: int, end: int) -> Split:

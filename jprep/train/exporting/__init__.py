@@ -11,6 +11,7 @@ import msgspec
 from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError
+from jprep.tokenizer.chat_template import CHAT_TEMPLATE
 from jprep.train.exporting.base_model import base_model_name
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint, select_checkpoint
 from jprep.train.exporting.config_files import write_config_files
@@ -112,6 +113,8 @@ def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path
     """
     dataset, lock = _dataset_of(run, job), read_data_lock(run)
     tokenizer = run / job.tokenizer if job.tokenizer else None
+    if job.chat:
+        (folder / CHAT_TEMPLATE).write_text(job.chat.template, encoding="utf-8")
     exported, card = write_config_files(folder, about, exported_config(job.model), tokenizer)
     marks = {"dataset": exported.dataset, "tokenizer": exported.tokenizer}
     fix = "restore the dataset and the tokenizer that the run began with"
@@ -139,9 +142,9 @@ def _manifest_of(run: Path, job: Job, step: int, dtype: Dtype) -> ModelExportMan
         dtype=dtype,
         parameters=job.parameters,
         special=job.special,
-        end=dataset.end if dataset else -1,
-        length=labelled.length if job.train.data else 0,
-        pair=bool(job.train.data and labelled.pair),
+        end=dataset.end if dataset else job.chat.end if job.chat else -1,
+        length=labelled.length if job.train.has_labelled_rows else 0,
+        pair=bool(job.train.has_labelled_rows and labelled.pair),
         files={},
     )
 

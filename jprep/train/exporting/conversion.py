@@ -7,9 +7,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, MachineError
+from jprep.train.exporting.checkpoint_selection import select_checkpoint
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
+from jprep.train.run.directory import read_job
 
 _FAIRSEQ = (".pt", ".pth")
 _INDEX = ".index"
@@ -55,6 +57,35 @@ def to_fairseq(exported: Path, folder: Path) -> int:
         MachineError: the backend fairseq-xla is not installed.
     """
     return _run("fairseq-xla", ["to-fairseq", str(exported), str(folder)])
+
+
+def to_universal(run: Path, folder: Path, which: str = "last") -> int:
+    """Convert a checkpoint of a run, of any backend, to a universal checkpoint of DeepSpeed.
+
+    Args:
+        run: the run directory.
+        folder: output directory.
+        which: the checkpoint, as for `jprep export`.
+
+    Returns:
+        The converter's exit code; it has printed its own error.
+
+    Raises:
+        ConfigError: there is no run or no such checkpoint, or its optimizer is none of DeepSpeed's.
+        InputError: the checkpoint is damaged.
+        MachineError: the backend deepspeed is not installed, or the training deleted the checkpoint meanwhile.
+    """
+    job = read_job(run)
+    if job.train.optimizer.kind == "muon":
+        what = "a universal checkpoint has both averages of AdamW for each weight, which Muon's matrices lack"
+        fix = "export the weights alone: `jprep export RUN`"
+        raise ConfigError(what, where='train.optimizer.kind = "muon"', fix=fix)
+    checkpoint = select_checkpoint(run, job, which)
+    code = _run("deepspeed", ["to-universal", str(checkpoint.folder), str(folder)])
+    if code and not checkpoint.folder.exists():
+        what, fix = "the checkpoint was deleted during the export", "run the same command again"
+        raise MachineError(what, where=str(checkpoint.folder), fix=fix)
+    return code
 
 
 def find_prefix(checkpoint: Path) -> Path:

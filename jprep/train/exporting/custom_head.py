@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jprep.errors import ConfigError
+from jprep.train.exporting.plugin_model import is_plugin_model
 from jprep.train.hooks.config import job_hooks
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
@@ -60,13 +61,14 @@ def hook_lines(job: Job) -> Iterator[str]:
     if hooks.head:
         yield f"`model.safetensors` holds the base model only. The weights of the head are in `{HEAD}`, under the names"
         yield "of its class:"
-        yield from ("", "```python", *_snippet(hooks.head, job.backend).splitlines(), "```", "")
+        loads = job.backend in _TORCH and not is_plugin_model(job.model)
+        yield from ("", "```python", *_snippet(hooks.head, loads=loads).splitlines(), "```", "")
 
 
-def _snippet(head: str, backend: str) -> str:
-    """Return how to load the head; of frameworks without transformers' models only its arrays."""
+def _snippet(head: str, *, loads: bool) -> str:
+    """Return how to load the head; its arrays only, unless transformers loads the base model in its framework."""
     module, _, name = head.rpartition(":")
-    if backend not in _TORCH:
+    if not loads:
         return f'from safetensors.numpy import load_file\n\nweights = load_file("{HEAD}")  # the parameters of {name}'
     return f"""from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer

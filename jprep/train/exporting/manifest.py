@@ -14,7 +14,7 @@ from jprep.io.atomic import write_atomic
 from jprep.io.retry import retry_transient
 from jprep.io.safe_names import inner_path
 from jprep.io.verified_files import verify_file
-from jprep.train.job.config import Task
+from jprep.train.job.config import Task, objective_of
 
 MANIFEST = "export.json"
 
@@ -40,8 +40,8 @@ class ModelExportManifest(msgspec.Struct, frozen=True, kw_only=True):
         dtype: the dtype of the weights.
         parameters: the number of weights.
         special: the special ids around a text.
-        end: the id at the end of a document; -1 if there is none.
-        length: the maximum number of tokens in a labelled row; 0 for `clm` and `mlm`.
+        end: the id at the end of a document, or of an answer (`sft`); -1 if there is none.
+        length: the maximum number of tokens in a labelled row; 0 for other rows.
         pair: whether labelled rows have two texts.
         files: the SHA-256 of every other file in the directory, by name.
     """
@@ -62,6 +62,11 @@ class ModelExportManifest(msgspec.Struct, frozen=True, kw_only=True):
     length: int = 0
     pair: bool = False
     files: dict[str, str]
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model continues texts."""
+        return objective_of(self.task) == "clm"
 
     def __post_init__(self) -> None:
         """Refuse file names outside the folder."""

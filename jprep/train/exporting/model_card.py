@@ -15,7 +15,8 @@ from jprep.tokenizer.model_card import licence_identifiers, source_list, table
 from jprep.train.exporting.custom_head import exported_config, hook_lines
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
-from jprep.train.job.config import Job
+from jprep.train.exporting.plugin_model import is_plugin_model, loading_lines
+from jprep.train.job.config import Job, objective_of
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep.train.run.data_lock import DataFile
 from jprep.train.run.events import Event, metric_curve
@@ -27,6 +28,7 @@ _TASKS = {
     "clm": ("text-generation", "AutoModelForCausalLM", "predicts the next token"),
     "mlm": ("fill-mask", "AutoModelForMaskedLM", "predicts hidden tokens"),
     "rtd": ("feature-extraction", "AutoModelForPreTraining", "tells original tokens from replaced ones"),
+    "sft": ("text-generation", "AutoModelForCausalLM", "answers messages"),
     "classify": ("text-classification", "AutoModelForSequenceClassification", "tells classes of texts"),
     "regress": ("text-classification", "AutoModelForSequenceClassification", "gives texts a score"),
 }
@@ -42,7 +44,7 @@ class CardContent(NamedTuple):
         events: the events of the run up to the checkpoint.
         dataset: the dataset's manifest; None for labelled data.
         tokenizer: the tokenizer's card; None without a tokenizer.
-        files: the files of labelled rows, by name.
+        files: the files of labelled rows or conversations, by name.
         base: the name of the model that the run started from; "" without one.
     """
 
@@ -98,7 +100,8 @@ def _code(text: str) -> str:
 
 def _head(content: CardContent) -> Iterator[str]:
     job, pipeline = content.job, _TASKS[content.exported.task][0]
-    yield from ("---", "language: ja", "library_name: transformers")
+    library = "jprep" if is_plugin_model(job.model) else "transformers"
+    yield from ("---", "language: ja", f"library_name: {library}")
     yield f"license: {licence_identifiers(_sources(content))}"
     if looks_like_name(content.base):  # hubs refuse others
         yield f"base_model: {json.dumps(content.base)}"
@@ -118,6 +121,14 @@ tokenizer = AutoTokenizer.from_pretrained(".")  # this folder
 model = AutoModelForCausalLM.from_pretrained(".")
 prompt = tokenizer("日本の", return_tensors="pt")
 print(tokenizer.decode(model.generate(**prompt, max_new_tokens=20)[0]))""",
+    "sft": """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")  # this folder
+model = AutoModelForCausalLM.from_pretrained(".")
+messages = [{"role": "user", "content": "日本の首都はどこですか。"}]
+prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt", return_dict=True)
+answer = model.generate(**prompt, max_new_tokens=100)[0, prompt["input_ids"].shape[1] :]
+print(tokenizer.decode(answer, skip_special_tokens=True))""",
     "mlm": """from transformers import pipeline
 
 fill = pipeline("fill-mask", model=".")  # this folder
@@ -141,6 +152,9 @@ print(classify({"text": "日本の文章", "text_pair": "もう一つの文章"}
 
 
 def _loading(content: CardContent) -> Iterator[str]:
+    if is_plugin_model(content.job.model):
+        yield from loading_lines(content.job, content.exported.task)
+        return
     yield from ("```python", *_snippet(content).split("\n"), "```", "")
     if not content.tokenizer:
         yield from ("It comes without a tokenizer, as it was trained without one.", "")
@@ -149,6 +163,9 @@ def _loading(content: CardContent) -> Iterator[str]:
         yield from ("text by themselves.", "")
     elif content.tokenizer.config.boundaries == "spaces":
         yield from ("Its tokenizer takes text with spaces between words.", "")
+    elif content.exported.task == "sft":
+        yield "`apply_chat_template` (it needs Jinja2) writes messages as in training, and `generate` stops where the"
+        yield from ("answer ends. `jprep infer .` asks it from the command line.", "")
     elif content.exported.task == "rtd":
         yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and its'
         yield from ("`model.safetensors` as `model.init` does so, and so do `AutoModelFor…` classes.", "")
@@ -197,9 +214,11 @@ def _training(job: Job) -> dict[str, object]:
         "task": train.task,
         "steps": job.steps,
         "batch": f"{train.batch:,} rows",
-        "length": f"{train.labelled.length if train.data else train.length:,} tokens",
+        "length": f"{', then '.join(f'{length:,}' for length in train.lengths)} tokens",
     }
-    if not train.data:
+    if job.chat:
+        rows |= {name.replace("_", " "): count for name, count in job.chat.counts.items()}
+    if not train.has_labelled_rows:
         rows["packing"] = "sentence pairs" if train.next_sentence else train.packing
     if train.task in ("mlm", "rtd"):
         rows["masking"] = ", ".join(f"{key} {getattr(train.masking, key)}" for key in train.masking.__struct_fields__)
@@ -228,7 +247,7 @@ def _figures(content: CardContent) -> dict[str, object]:
     figures = validated[-1].figures if validated else {}
     rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
     loss = figures.get("generator_loss" if content.job.train.task == "rtd" else "loss")
-    if content.exported.task in ("clm", "mlm") and loss is not None and loss < 100:
+    if objective_of(content.exported.task) in ("clm", "mlm") and loss is not None and loss < 100:
         rows["validation perplexity"] = math.exp(loss - (figures.get(NEXT_SENTENCE_LOSS) or 0.0))
     return rows
 

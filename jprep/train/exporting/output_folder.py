@@ -58,7 +58,7 @@ def atomic_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]
             new, old = sibling / _NEW, sibling / _OLD
             new.mkdir()
             yield new
-            for path in (*new.iterdir(), new):
+            for path in (*new.rglob("*"), new):
                 fsync_path(path)
             if target.exists():
                 target.rename(old)

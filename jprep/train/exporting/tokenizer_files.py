@@ -42,7 +42,7 @@ def write_tokenizer(
     card = read_card(tokenizer)
     if card.external:
         for name in card.files:
-            if name != "config.json":
+            if not (folder / name).exists():  # the model's own config and chat template do
                 (folder / name).write_bytes((tokenizer / name).read_bytes())
         return card
     verify_files(tokenizer, card, FILES)
@@ -51,8 +51,9 @@ def write_tokenizer(
         (folder / name).write_bytes((tokenizer / name).read_bytes())
     pieces = read_pieces(_read(folder / TOKENIZER_JSON)["model"])
     _change(folder / TOKENIZER_CONFIG_JSON, _limits(about, model, card))
-    if about.task == "clm":
-        roles = {"bos_token": pieces[first_id(about)], "eos_token": pieces[about.end]}
+    if about.generates:
+        # A chat template may use the tokenizer's own tokens.
+        roles = {"bos_token": pieces[first_id(about)], "eos_token": pieces[about.end]} if about.task == "clm" else {}
         _change(folder / TOKENIZER_JSON, {"post_processor": _before_prompts(about, card, pieces)}, indent=-1)
         _change(folder / TOKENIZER_CONFIG_JSON, {"padding_side": "left"} | roles)
         _change(folder / SPECIAL_TOKENS_MAP_JSON, roles)
@@ -67,7 +68,7 @@ def first_id(about: ModelExportManifest) -> int:
 
 def _limits(about: ModelExportManifest, model: TransformersConfig, card: TokenizerCard) -> Json:
     """Return the settings that limit inputs to the model's positions and to token types that it has embeddings for."""
-    typed = about.special.types and about.task != "clm" and model.get("type_vocab_size", 0) >= 2
+    typed = about.special.types and not about.generates and model.get("type_vocab_size", 0) >= 2
     types = ["token_type_ids"] if typed else []
     most = min(max_positions(model), card.config.model_max_length or max_positions(model))
     return {"model_max_length": most, "model_input_names": ["input_ids", *types, "attention_mask"]}

@@ -55,7 +55,7 @@ def write_weights(
     raw.mkdir()
     _run_worker(job, run, checkpoint, raw)
     source = raw / WEIGHTS
-    tensors = parameters(job.model, job.train.task)
+    tensors = parameters(job.model, job.train.objective)
     entries = read_header(source)
     _check(entries, {name: tensor.shape for name, tensor in tensors.items()}, job.backend)
 

@@ -80,7 +80,7 @@ def inspector(
         with tempfile.TemporaryDirectory(prefix="jprep-hooks-") as name:
             folder = Path(name)
             copy_hook_files(folder, sources.files)
-            request = CheckRequest(sources.hooks, model, train.task, environment)
+            request = CheckRequest(sources.hooks, model, train.objective, environment)
             (folder / REQUEST).write_bytes(msgspec.json.encode(request))
             done = run_probe(python, _CODE.format(backend.hooks, name))
             if not (folder / ANSWER).exists():

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from jprep.dataset.conversations.encoding import ChatEncoder
 from jprep.dataset.labelled.dataset import encode_row
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.errors import ConfigError, InputError
@@ -34,6 +35,7 @@ class GenerationConfig(NamedTuple):
         top_k: sample among the `top_k` most likely tokens; 0 is all.
         top_p: sample among the most likely tokens whose probabilities add up to `top_p`.
         seed: the seed of sampling.
+        system: the system message before the text, for a model of `sft`; "" for none.
         num_return_sequences: the number of continuations, sampled independently of one another; more than one needs a
             temperature above 0.
     """
@@ -45,6 +47,7 @@ class GenerationConfig(NamedTuple):
     top_p: float = 1.0
     seed: int = 1
     num_return_sequences: int = 1
+    system: str = ""
 
 
 _DEFAULT = GenerationConfig()
@@ -65,7 +68,7 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
         text: the input.
         masks: for each mask, the most likely tokens.
         filled: the text with each mask replaced by the most likely token.
-        continuation: the generated continuation of the text; the first one of several.
+        continuation: the generated continuation of the text, or the answer to it (`sft`); the first one of several.
         continuations: all continuations, if there are several.
         label: the most likely class.
         probabilities: the probability of each class.
@@ -118,6 +121,7 @@ class InferencePipeline:
         verify_export(folder, self.exported)
         self._config = read_config(folder)
         self._tokenizer: Tokenizer = load_tokenizer(folder)
+        self._chat = ChatEncoder(self._tokenizer) if self.exported.task == "sft" else None
         self._client = InferenceClient(folder, backend, on_cpu=on_cpu)
 
     def __enter__(self) -> InferencePipeline:
@@ -129,7 +133,7 @@ class InferencePipeline:
         self._client.close()
 
     def predict(self, text: str, config: GenerationConfig = _DEFAULT, pair: str | None = None) -> Prediction:
-        """Fill the masks of a text, continue it, classify it or score it, depending on the model's task.
+        """Fill the masks of a text, continue it, answer it, classify it or score it, depending on the model's task.
 
         An invalid text gets a prediction with an error.
 
@@ -156,7 +160,7 @@ class InferencePipeline:
         return msgspec.structs.replace(found, note=note)
 
     def _request(self, text: str, config: GenerationConfig, pair: str | None) -> tuple[Request, str]:
-        if self.exported.task == "clm":
+        if self.exported.generates:
             return self._generate_request(text, config)
         if self.exported.task == "mlm":
             positions = max_positions(self._config)
@@ -166,18 +170,27 @@ class InferencePipeline:
 
     def _generate_request(self, text: str, config: GenerationConfig) -> tuple[Generate, str]:
         special, end = self.exported.special, self.exported.end
-        ids = self._tokenizer.encode(text)
+        ids = self._prompt(text, config)
         positions = max_positions(self._config)
         tokens = config.tokens or min(_NEW_TOKENS, positions // 2)
         available = positions - tokens - len(special.before)
         if available < 1:
             raise InputError(f"the model has {positions} positions: no room for {tokens} more tokens")
+        if self._chat and len(ids) > available:
+            raise InputError(f"the message takes {len(ids)} tokens, and there is room for {available}")
         note = "" if len(ids) <= available else f"truncated to its last {available} of {len(ids)} tokens"
         row = [*special.before, *ids[-available:]] or [max(end, 0)]  # a document begins where another one ends
         never = [*(number for number in special.special if number != end), *self._without_token]
         ends = [end] if end >= 0 else []
         sampling = tokens, config.temperature, config.top_k, config.top_p, config.seed
         return Generate(row, *sampling, end=ends, never=never), note
+
+    def _prompt(self, text: str, config: GenerationConfig) -> list[int]:
+        """Return the ids to continue: those of the text, or of a conversation in which the user says it."""
+        if not self._chat:
+            return self._tokenizer.encode(text)
+        system = [{"role": "system", "content": config.system}] if config.system else []
+        return self._chat.encode_prompt([*system, {"role": "user", "content": text}])
 
     def _classify_request(self, text: str, pair: str | None) -> tuple[Classify, str]:
         special, length = self.exported.special, self.exported.length
@@ -200,7 +213,7 @@ class InferencePipeline:
         return range(self._tokenizer.vocab_size, self._config.get("vocab_size", 0))
 
     def _prediction(self, text: str, response: Response, top: int) -> Prediction:
-        if self.exported.task == "clm":
+        if self.exported.generates:
             return Prediction(text, continuation=self._continuation(response.ids))
         if self.exported.task == "mlm":
             known = self._tokenizer.vocab_size

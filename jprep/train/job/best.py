@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
-from jprep.train.job.config import CheckpointConfig, TrainConfig
+from jprep.train.job.config import CheckpointConfig, TrainConfig, ValidationConfig
 
 LOSS = "loss"
 WHERE = "train.checkpoint.best"
@@ -67,12 +67,44 @@ def best_figure(section: CheckpointConfig) -> BestFigure:
     return BestFigure(section.best, not lowest)
 
 
+class Patience:
+    """Decides when training has not improved for too long.
+
+    Args:
+        section: when the validation split is measured.
+        figure: what is compared.
+
+    Attributes:
+        exhausted: whether training ends.
+    """
+
+    def __init__(self, section: ValidationConfig, figure: BestFigure) -> None:
+        self._section, self._figure = section, figure
+        self._best, self._waited = math.inf, 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether training ends."""
+        return 0 < self._section.patience <= self._waited
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Add a validation's figures, `loss` among them."""
+        rank = self._figure.rank(figures.get(LOSS), figures)
+        better = rank is not None and rank < self._best - self._section.min_delta
+        self._waited = 0 if better else self._waited + 1
+        if better and rank is not None:
+            self._best = rank
+
+
 def check_best(train: TrainConfig) -> None:
     """Check that the validation of a job can measure what its checkpoints are compared by.
 
     Raises:
         ConfigError: it cannot. Of names that depend on labels and on a user's metrics, the first validation decides.
     """
+    if train.validation.patience and not train.validation.enabled:
+        fix = "validation.every_steps = 500, or remove patience"
+        raise ConfigError("patience needs validations", where="train.validation.patience", fix=fix)
     name, labelled = train.checkpoint.best, _OF_LABELS.get(train.task)
     if name.startswith(_HOOK):
         if not train.hooks.metrics:

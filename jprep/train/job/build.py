@@ -18,12 +18,13 @@ from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import FORMAT, Job, TrainConfig
-from jprep.train.job.data_summary import DataSummary, summarize_dataset, summarize_labelled
+from jprep.train.job.data_summary import DataSummary, summarize_conversations, summarize_dataset, summarize_labelled
+from jprep.train.job.features import check_documents
 from jprep.train.job.fingerprint import job_fingerprint
 from jprep.train.job.ranges import check_ranges
-from jprep.train.job.schedule import check_schedule
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
+from jprep.train.optimization.schedule import check_schedule
 from jprep.train.pretrained.halves import with_generator
 from jprep.train.pretrained.init import hash_init, pretrained_config
 from jprep.train.pretrained.location import resolve_init
@@ -74,14 +75,17 @@ def build_job(
     loaded = load_tokenizer(tokenizer)
     special = _special_ids(train, loaded, run)
     mix = None if train.data else mix
-    if train.data:
+    if train.task == "sft":
+        data = summarize_conversations(train, loaded, special)
+    elif train.data:
         data = summarize_labelled(train, loaded)
     else:
         data = summarize_dataset(train, loaded, special, dataset, lists, mix)
     about = _tokenizer_info(train, loaded, data.labels)
     model = model_config(
-        train.model, train.task, about, given, next_sentence=train.next_sentence, rtd=with_generator(train, given)
+        train.model, train.objective, about, given, next_sentence=train.next_sentence, rtd=with_generator(train, given)
     )
+    check_documents(train, model["model_type"])
     made_from = {"tokenizer": loaded.card.fingerprint, **hash_init(train, model, loaded), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     if inspect_hooks:
@@ -97,17 +101,19 @@ def build_job(
         options=options,
         train=_with_paths_from(train, run),
         model=model,
-        parameters=parameter_count(model, train.task),
+        parameters=parameter_count(model, train.objective),
         steps=steps,
         samples=data.samples,
         dataset="" if train.data or dataset is None else _path_from(dataset, run),
         tokenizer=_path_from(loaded.folder, run),
         special=special,
         labels=list(data.labels),
+        class_weights=list(data.class_weights),
         computed=computed or {},
         made_from=made_from,
         mix=mix,
         sources=data.seen(steps * train.batch) if data.seen else [],
+        chat=data.chat,
     )
 
 
@@ -121,11 +127,11 @@ def _special_ids(train: TrainConfig, tokenizer: Tokenizer, run: Path | None) -> 
         existing = read_job(run) if run and (run / JOB).exists() else None
         if existing and existing.train.task == train.task and existing.special == special:
             return special
-    return special_ids_for_task(special, train.task, train.packing)
+    return special_ids_for_task(special, train.objective, train.packing)
 
 
 def _tokenizer_info(train: TrainConfig, tokenizer: Tokenizer, labels: tuple[str, ...]) -> TokenizerInfo:
-    length = train.labelled.length if train.data else train.length
+    length = train.longest
     return TokenizerInfo(tokenizer.vocab_size, length, tokenizer.bos, tokenizer.eos, tokenizer.pad, labels)
 
 
@@ -141,13 +147,15 @@ def _with_paths_from(train: TrainConfig, run: Path | None) -> TrainConfig:
     model = train.model
     if model.init:
         model = msgspec.structs.replace(model, init=_path_from(Path(model.init), run))
-    rtd = train.rtd
+    sft, rtd = train.sft, train.rtd
+    if sft.template:
+        sft = msgspec.structs.replace(sft, template=_path_from(Path(sft.template), run))
     if rtd.generator_init and train.task == "rtd":
         rtd = msgspec.structs.replace(rtd, generator_init=_path_from(Path(rtd.generator_init), run))
     data, validation = ([_path_from(Path(one), run) for one in paths] for paths in (train.data, train.validation_data))
     trackers = [_tracker_with_path_from(one, run) for one in train.trackers]
     return msgspec.structs.replace(
-        train, model=model, rtd=rtd, data=data, validation_data=validation, trackers=trackers
+        train, model=model, rtd=rtd, sft=sft, data=data, validation_data=validation, trackers=trackers
     )
 
 

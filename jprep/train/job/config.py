@@ -9,24 +9,33 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.config import parse_config
+from jprep.dataset.conversations.config import Chat, SftConfig
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.dataset.mix import MixConfig
-from jprep.dataset.sampling.masking import MaskingConfig
-from jprep.dataset.sampling.sample_index import Packing
+from jprep.dataset.sampling.config import LengthStage, MaskingConfig, Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.train.hooks.config import HooksConfig
 from jprep.train.hosts.submit_config import SubmitConfig
+from jprep.train.job.features import check_feature_values, check_next_sentence, check_sft, with_task_features
 from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.rtd import RtdConfig, check_rtd
 from jprep.train.job.samples import SamplesConfig, check_samples
 from jprep.train.job.tracking import Trackers, check_tracker_configs
+from jprep.train.optimization.optimizer import OptimizerConfig
+from jprep.train.optimization.schedule import ScheduleConfig
 from jprep.train.uploads.mirror_url import check_mirror_url
 
 _log = logging.getLogger(__name__)
 
-Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
+Task = Literal["clm", "mlm", "rtd", "classify", "regress", "sft"]
 Precision = Literal["fp32", "bf16", "fp16"]
+
+
+def objective_of(task: Task) -> Task:
+    """Return the task whose model and loss a task has: `clm` for `sft`, whose rows alone are others."""
+    return "clm" if task == "sft" else task
+
 
 FORMAT = 1
 """The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
@@ -49,8 +58,8 @@ class ModelConfig(_Config, frozen=True):
         preset: a name in `jprep.train.models.PRESETS`; "" if `config` defines the model.
         config: values of transformers' config that override the preset's, `model_type` among them.
         init: the initial weights: a safetensors file under transformers' names; a folder in Hugging Face form, or its
-            name on the Hub (`org/name`, `name`, `org/name@revision`), whose config.json then defines the model; ""
-            initializes from the seed.
+            name on the Hub (`org/name`, `name`, `org/name@revision`), whose config.json then defines the model; the
+            folder of a universal checkpoint of DeepSpeed; "" initializes from the seed.
         vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
             row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
         pad_vocab: the token embedding has a multiple of so many rows while it trains, e.g. 128, which is faster on
@@ -67,51 +76,6 @@ class ModelConfig(_Config, frozen=True):
         """Return a number of ids, padded to a multiple of `pad_vocab`."""
         unit = max(1, self.pad_vocab)
         return -(-ids // unit) * unit
-
-
-class OptimizerConfig(_Config, frozen=True):
-    """AdamW as in docs/training.md: ε after bias correction, decoupled weight decay.
-
-    Attributes:
-        lr: the peak learning rate.
-        beta1: the decay rate of the average of gradients.
-        beta2: the decay rate of the average of squared gradients.
-        eps: added to the denominator.
-        weight_decay: decoupled weight decay, multiplied by the learning rate.
-        decay: what decays: `matrices` are tensors with two or more dimensions, `all` includes biases and norms.
-        clip: the maximum global norm of the gradient; 0 disables clipping.
-    """
-
-    lr: float = 3e-4
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.01
-    decay: Literal["matrices", "all"] = "matrices"
-    clip: float = 1.0
-
-    def decay_of(self, dimensions: int) -> float:
-        """Return the weight decay of a tensor with a number of dimensions."""
-        return self.weight_decay if self.decay == "all" or dimensions >= 2 else 0.0
-
-
-class ScheduleConfig(_Config, frozen=True):
-    """The learning rate schedule.
-
-    Attributes:
-        kind: how the rate decays to `floor` after the warm-up.
-        warmup: steps of linear warm-up from 0.
-        floor: the final rate as a fraction of `lr`.
-        total: the step at which the rate reaches `floor`, where it stays; it may lie after the end of the run, whose
-            last rate is then higher. 0 is the end of the run.
-        steps: the former name of `total`, accepted in this release.
-    """
-
-    kind: Literal["linear", "cosine", "constant"] = "linear"
-    warmup: int = 0
-    floor: float = 0.0
-    total: int = 0
-    steps: int = 0
 
 
 class CheckpointConfig(_Config, frozen=True):
@@ -149,11 +113,15 @@ class ValidationConfig(_Config, frozen=True):
         every_steps: number of steps between validations, besides the one at the end; 0 for none.
         every_epochs: number of epochs between further validations, e.g. 0.5; 0 for none.
         batches: the number of batches; 0 is the whole split.
+        patience: number of validations in a row without a better `checkpoint.best` that ends training; 0 for all steps.
+        min_delta: by how much a figure must be better to count.
     """
 
     every_steps: int = 0
     every_epochs: float = 0.0
     batches: int = 0
+    patience: int = 0
+    min_delta: float = 0.0
 
     @property
     def enabled(self) -> bool:
@@ -165,18 +133,26 @@ class TrainConfig(_Config, frozen=True):
     """The `[train]` section.
 
     Attributes:
-        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify`, `regress` or `sft`.
         model: the model.
         batch: rows in a global batch, independent of the number of devices.
-        length: tokens per row.
-        packing: how documents become rows (`clm`, `mlm`, `rtd`).
+        length: tokens per row; with `stages`, after the last of them, and of validation rows.
+        stages: stages with rows of another length, before the steps with `length` (`clm`, `mlm`, `rtd`).
+        packing: how documents become rows (`clm`, `mlm`, `rtd`; conversations of `sft` always as `best_fit`).
+        document_masks: whether tokens of a document do not see the other documents of their row, positions begin anew
+            with each, and the first token of a document is not predicted (`clm`, `mlm`, `rtd`).
         masking: how tokens are masked (`mlm`, `rtd`).
+        z_loss: factor z of z · ln² Z, which is added to the loss of each token in training, e.g. 1e-4: it keeps Z, the
+            denominator of the softmax, near 1; 0 adds nothing (`clm`, `mlm`, `sft`).
         next_sentence: whether rows are pairs of segments, and BERT also learns whether the second one follows the first
             (`mlm`).
         rtd: replaced-token detection (`rtd`).
-        data: files with labelled rows (`classify`, `regress`).
-        validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
+        class_weights: how much the rows of a class count in training: `balanced` gives all classes the same sum of
+            weights; or a weight for each label; empty for 1 each (`classify`).
+        data: files with labelled rows (`classify`, `regress`), or with conversations (`sft`).
+        validation_data: such files to validate on; empty uses a fold of labelled rows, if there are folds.
         labelled: the columns of these files.
+        sft: how conversations are read and become text (`sft`).
         fold: the fold to validate on, from 0; None is 0 in a job, and each fold in turn for `jprep run`.
         steps: the number of steps; 0 if `epochs` is given.
         epochs: passes over the training split; 0 if `steps` is given.
@@ -206,13 +182,18 @@ class TrainConfig(_Config, frozen=True):
     model: ModelConfig = ModelConfig()
     batch: int = 32
     length: int = 512
+    stages: list[LengthStage] = []
     packing: Packing = "stream"
+    document_masks: bool = False
     masking: MaskingConfig = MaskingConfig()
+    z_loss: float = 0.0
     next_sentence: bool = False
     rtd: RtdConfig = RtdConfig()
+    class_weights: Literal["", "balanced"] | dict[str, float] = ""
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
+    sft: SftConfig = SftConfig()
     fold: int | None = None
     steps: int = 0
     epochs: float = 0.0
@@ -233,6 +214,33 @@ class TrainConfig(_Config, frozen=True):
     push: PushConfig = PushConfig()
     samples: SamplesConfig = SamplesConfig()
     backend: dict[str, dict[str, Any]] = {}
+
+    @property
+    def objective(self) -> Task:
+        """The task whose model and loss it has; see `objective_of`."""
+        return objective_of(self.task)
+
+    @property
+    def has_labelled_rows(self) -> bool:
+        """Whether its rows are labelled ones, with one label each; otherwise tokens have labels."""
+        return bool(self.data) and self.task != "sft"
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens per row, of each stage."""
+        if self.has_labelled_rows:
+            return [self.labelled.length]
+        return [*(stage.length for stage in self.stages), self.length]
+
+    @property
+    def longest(self) -> int:
+        """Tokens in the longest row."""
+        return max(self.lengths)
+
+    def lengths_until(self, step: int) -> list[tuple[int, int, int]]:
+        """Return the first step, the step behind the last one and the tokens per row of each stage until a step."""
+        ends = [*(min(stage.until_step, step) for stage in self.stages), step]
+        return list(zip([0, *ends[:-1]], ends, self.lengths, strict=True))
 
 
 class SeenSource(msgspec.Struct, frozen=True):
@@ -277,6 +285,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         labels: the class names in the order of their ids; empty unless the task is `classify`.
         mix: how the sources of the dataset are mixed; None takes each row once per epoch.
         sources: what the run sees of each source, with a mixture.
+        class_weights: weight of each of `labels`; empty for 1 each.
+        chat: how the model of `sft` is talked to; None for other tasks.
     """
 
     jprep: str
@@ -299,6 +309,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     earlier: list[str] = []
     mix: MixConfig | None = None
     sources: list[SeenSource] = []
+    class_weights: list[float] = []
+    chat: Chat | None = None
+
+    def epochs(self, step: int) -> float:
+        """Return the passes over the data until a step; rows of other lengths count by their tokens."""
+        train = self.train
+        tokens = sum((end - begin) * length for begin, end, length in train.lengths_until(step))
+        return tokens * train.batch / (max(self.samples, 1) * train.lengths[-1])
 
 
 def parse_train_config(section: TrainConfig | Mapping[str, Any], where: str) -> TrainConfig:
@@ -317,7 +335,7 @@ def parse_train_config(section: TrainConfig | Mapping[str, Any], where: str) -> 
         _log.warning(
             "train.schedule.steps was renamed to train.schedule.total; the old name works in this release only"
         )
-    return rename_schedule(config)
+    return with_task_features(rename_schedule(config))
 
 
 def rename_schedule(config: TrainConfig) -> TrainConfig:
@@ -345,7 +363,9 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_fold(config, where)
     check_mirror_url(config.checkpoint.mirror, where)
     check_tracker_configs(config.trackers)
-    _check_next_sentence(config, where)
+    check_next_sentence(config, where)
+    check_feature_values(config)
+    check_sft(config)
     if config.task == "rtd":
         check_rtd(config.rtd, config.masking.rate, config.model.init, where)
     check_push(config.push)
@@ -362,11 +382,11 @@ def _check_end(config: TrainConfig, where: str) -> None:
 
 
 def _check_data(config: TrainConfig, where: str) -> None:
-    labelled = config.task in ("classify", "regress")
-    if labelled and not config.data:
-        raise ConfigError(f"{config.task} needs labelled data", where=where, fix='add data = ["train.jsonl"]')
-    if config.data and not labelled:
-        fix = "remove `data`; it is for classify and regress"
+    needs = {"classify": "labelled data", "regress": "labelled data", "sft": "conversations"}.get(config.task)
+    if needs and not config.data:
+        raise ConfigError(f"{config.task} needs {needs}", where=where, fix='add data = ["train.jsonl"]')
+    if config.data and not needs:
+        fix = "remove `data`; it is for classify, regress and sft"
         raise ConfigError(f"{config.task} trains on the dataset, not on labelled data", where=where, fix=fix)
 
 
@@ -377,16 +397,3 @@ def _check_fold(config: TrainConfig, where: str) -> None:
         raise ConfigError("train.fold needs folds", where=where, fix=fix)
     if not 0 <= fold < max(1, folds):
         raise ConfigError(f"there is no fold {fold}", where=where, fix=f"train.fold = 0 to {max(1, folds) - 1}")
-
-
-def _check_next_sentence(config: TrainConfig, where: str) -> None:
-    if not config.next_sentence:
-        return
-    if config.task != "mlm":
-        fix = 'set task = "mlm", or remove next_sentence'
-        raise ConfigError(f"train.next_sentence is for the task mlm, not {config.task}", where=where, fix=fix)
-    if config.packing != "stream":
-        what = (
-            f"train.packing = {config.packing!r} cannot be combined with next_sentence, whose rows are sentence pairs"
-        )
-        raise ConfigError(what, where=where, fix="remove packing, or next_sentence")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jprep.dataset.conversations.config import Chat, describe_counts
+from jprep.dataset.conversations.encoding import ChatEncoder, Conversations
+from jprep.dataset.conversations.sampler import ConversationSampler
+from jprep.dataset.conversations.template import read_template
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
 from jprep.dataset.mix import MixConfig, plain_mix
 from jprep.dataset.sampling.masking import Masking
-from jprep.dataset.sampling.mixed_order import MixedOrder
+from jprep.dataset.sampling.mixed_order import SourceUse
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import (
     SampleOrder,
@@ -22,10 +27,11 @@ from jprep.dataset.sampling.sampler import (
 )
 from jprep.dataset.sampling.sources import SourceRange, check_packed_parts
 from jprep.dataset.sampling.special_ids import SpecialIds
+from jprep.dataset.sampling.staged import StagedSampler
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
 from jprep.train.job.config import SeenSource, TrainConfig
-from jprep.train.job.labelled_data import read_labelled_splits
+from jprep.train.job.labelled_data import class_weights, read_labelled_splits
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
@@ -39,12 +45,16 @@ class DataSummary(NamedTuple):
         labels: the class names; empty unless the task is `classify`.
         made_from: the hashes that enter the job's fingerprint.
         seen: returns what a number of rows takes of each source of a mixture; None without one.
+        class_weights: weight of each label; empty for 1 each.
+        chat: chat template and counts of conversations; None for other tasks.
     """
 
     samples: int
     labels: tuple[str, ...]
     made_from: dict[str, Any]
     seen: Callable[[int], list[SeenSource]] | None = None
+    class_weights: tuple[float, ...] = ()
+    chat: Chat | None = None
 
 
 def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
@@ -66,7 +76,35 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
         fix = "set validation.every_steps and every_epochs to 0, or give validation_data, or labelled.folds = 5"
         raise ConfigError("there is nothing to validate on", where=files, fix=fix)
     order = SampleOrder(len(found.rows), train.batch, train.seed, TRAIN, train.drop_last).checked()
-    return DataSummary(order.epoch_rows, names, {"data": [file_sha256(Path(path)) for path in train.data]})
+    made_from = {"data": [file_sha256(Path(path)) for path in train.data]}
+    weights = class_weights(train.class_weights, names, found.data.targets[found.rows])
+    return DataSummary(order.epoch_rows, names, made_from, class_weights=weights)
+
+
+def summarize_conversations(train: TrainConfig, tokenizer: Tokenizer, special: SpecialIds) -> DataSummary:
+    """Read conversations and summarize them.
+
+    Raises:
+        ConfigError: the chat template does not fit the tokenizer, or there is nothing to train or to validate on.
+        InputError: a conversation that cannot be used.
+    """
+    path = train.sft.template
+    encoder = ChatEncoder(tokenizer, read_template(path), path)
+    data = encoder.read(map(Path, train.data), train.sft.messages, train.length)
+    samples = conversation_sampler(train, data, special, TRAIN).samples
+    counts: dict[str, int] = {}
+    if train.validation_data:
+        held = encoder.read(map(Path, train.validation_data), train.sft.messages, train.length)
+        conversation_sampler(train, held, special, VALIDATION)
+        counts = held.counts
+    elif train.validation.enabled:
+        fix = "set validation.every_steps and every_epochs to 0, or give validation_data"
+        raise ConfigError("there is nothing to validate on", where="train.validation_data", fix=fix)
+    source = encoder.template.source
+    marks = {"template": hashlib.sha256(source.encode()).hexdigest(), "messages": train.sft.messages}
+    made_from = {"data": [file_sha256(Path(path)) for path in train.data], "chat": marks}
+    chat = Chat(template=source, end=encoder.end, counts=data.counts, validation_counts=counts)
+    return DataSummary(samples, (), made_from, chat=chat)
 
 
 def summarize_dataset(
@@ -90,9 +128,9 @@ def summarize_dataset(
     Raises:
         ConfigError: there is no dataset, it does not fit the tokenizer, or it lacks what the job needs.
     """
-    if train.task in ("classify", "regress"):
+    if train.task in ("classify", "regress", "sft"):
         fix = 'train.data = ["train.jsonl"]'
-        raise ConfigError(f"{train.task} needs labelled data", where="train.data", fix=fix)
+        raise ConfigError(f"{train.task} needs data of its own", where="train.data", fix=fix)
     if folder is None:
         fix = "create one with `jprep dataset pack`"
         raise ConfigError(f"{train.task} needs a dataset", where="train.task", fix=fix)
@@ -106,17 +144,18 @@ def summarize_dataset(
         check_packed_parts(mix, dataset, folder)
     source = open_split_data(folder, TRAIN, lists, by_source=mix is not None)
     sampler = text_sampler(train, source, TRAIN, special, masking, mix)
+    use = sampler.use if isinstance(sampler, StagedSampler) else sampler.mixed.use if sampler.mixed else None
     if train.next_sentence and train.validation.enabled:  # it may have no sentence pairs
         text_sampler(train, open_split_data(folder, VALIDATION, lists), VALIDATION, special, masking)
     made_from = {"dataset": dataset.fingerprint} | ({"mix": plain_mix(mix)} if mix else {})
-    seen = partial(_seen_sources, sampler.mixed, source.sources) if sampler.mixed else None
+    seen = partial(_seen_sources, use, source.sources) if mix and use else None
     return DataSummary(sampler.samples, (), made_from, seen)
 
 
-def _seen_sources(order: MixedOrder, sources: Sequence[SourceRange], rows: int) -> list[SeenSource]:
+def _seen_sources(use: Callable[[int], list[SourceUse]], sources: Sequence[SourceRange], rows: int) -> list[SeenSource]:
     """Return what the first rows of a run take of each source."""
     tokens = {one.name: one.stop - one.start for one in sources}
-    return [SeenSource(one.name, one.rows, round(one.epochs * tokens[one.name]), one.epochs) for one in order.use(rows)]
+    return [SeenSource(one.name, one.rows, round(one.epochs * tokens[one.name]), one.epochs) for one in use(rows)]
 
 
 def text_sampler(
@@ -126,8 +165,8 @@ def text_sampler(
     special: SpecialIds,
     masking: Masking | None,
     mix: MixConfig | None = None,
-) -> TextSampler:
-    """Return the sampler of a split: of sentence pairs with `next_sentence`, else as `packing` says.
+) -> TextSampler | StagedSampler:
+    """Return the sampler of a split: of sentence pairs with `next_sentence`, else as `packing` says; in `stages`.
 
     Args:
         train: the recipe's section.
@@ -148,12 +187,41 @@ def text_sampler(
         seed=train.seed,
         split=split,
         noise_keys=train.task == "rtd",
+        documents=train.document_masks,
         drop_last=train.drop_last and split == TRAIN,
         mix=mix,
     )
-    if masking and train.next_sentence:
-        return PairSampler(source, config, special, masking)
-    return Sampler(source, config, special, masking)
+
+    def make(config: SamplerConfig) -> TextSampler:
+        if masking and train.next_sentence:
+            return PairSampler(source, config, special, masking)
+        return Sampler(source, config, special, masking)
+
+    if split != TRAIN or not train.stages:
+        return make(config)
+    return StagedSampler(train.stages, config, make)
+
+
+def conversation_sampler(
+    train: TrainConfig, data: Conversations, special: SpecialIds, split: str
+) -> ConversationSampler:
+    """Return the sampler of conversations.
+
+    Args:
+        train: the recipe's section.
+        data: the conversations.
+        special: the special ids of the job's samples.
+        split: the split.
+
+    Raises:
+        ConfigError: no conversation is left.
+    """
+    if not len(data):
+        files = ", ".join(train.data if split == TRAIN else train.validation_data)
+        fix = "raise train.length, or use files with answers of the assistant"
+        raise ConfigError(f"nothing is left of {describe_counts(data.counts)}", where=files, fix=fix)
+    drop_last = train.drop_last and split == TRAIN
+    return ConversationSampler(data, train.length, special.pad, train.batch, train.seed, split, drop_last)
 
 
 def _check_tokenizer(dataset: DatasetManifest, folder: Path, tokenizer: Tokenizer) -> None:

@@ -9,11 +9,15 @@ import msgspec
 from jprep.dataset.mix import has_same_rows
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.errors import MismatchError
-from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
-from jprep.train.job.schedule import gives_same_rates
+from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, TrainConfig
+from jprep.train.optimization.schedule import ScheduleConfig, gives_same_rates
 
 _LATER_KEYS: tuple[tuple[str, str, Any], ...] = (
-    ("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False),
+    ("schedule", "steps", 0), ("schedule", "decay_steps", 0), ("schedule", "decay_shape", "1-sqrt"),
+    ("schedule", "restarts", []), ("schedule", "restart_warmup", 0), ("optimizer", "decay", "matrices"),
+    ("optimizer", "kind", "adamw"), ("optimizer", "momentum", 0.95), ("optimizer", "layer_decay", 1.0),
+    ("", "class_weights", ""),
+    ("", "next_sentence", False), ("", "document_masks", False), ("", "stages", []), ("", "z_loss", 0.0),
     ("labelled", "stratify", ""), ("labelled", "bins", 0), ("labelled", "columns", []),
     ("labelled", "encoding", "utf-8"), ("", "drop_last", False),
 )  # fmt: skip
@@ -25,7 +29,7 @@ _LATER_TABLES = ("rtd",)
 _MIX_FIX = "give the run's first mixture as [[dataset.mix.stages]] with until_step = {}, or use another -o"
 
 _DEFAULTS = TrainConfig()
-_ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
+_ELSEWHERE = ("model", "data", "validation_data", "sft", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
 
 
 def job_fingerprint(
@@ -43,9 +47,11 @@ def job_fingerprint(
     unused = {*_ELSEWHERE, *(key for key in _LATER_TABLES if getattr(train, key) == getattr(_DEFAULTS, key))}
     section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in unused}
     section["schedule"]["steps"] = section["schedule"].pop("total")  # its name in the first fingerprints
+    if train.optimizer.kind != "muon":
+        del section["optimizer"]["momentum"]  # Muon's
     for table, key, default in _LATER_KEYS:
         owner = section[table] if table else section
-        if owner[key] == default:
+        if key in owner and owner[key] == default:
             del owner[key]
     if "rtd" in section:  # what the path has is hashed
         del section["rtd"]["generator_init"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from jprep.config import suggest_name
 from jprep.dataset.labelled.dataset import LabelledDataset, TokenizerLike, encode_labelled
 from jprep.dataset.labelled.reader import LabelledTask
 from jprep.dataset.sampling.sample_index import Integers
@@ -62,3 +64,28 @@ def read_labelled_splits(
         fix = "use files with more rows, or more folds"
         raise ConfigError("there are no rows to train on", where=", ".join(train.data), fix=fix)
     return found
+
+
+def class_weights(
+    given: str | Mapping[str, float], names: Sequence[str], labels: npt.NDArray[Any]
+) -> tuple[float, ...]:
+    """Return the weight of each class; none if all have 1.
+
+    Args:
+        given: `train.class_weights`.
+        names: the names of the classes.
+        labels: the class of each row to train on, (rows,).
+
+    Raises:
+        ConfigError: a weight of a class that does not exist.
+    """
+    where = "train.class_weights"
+    if not given:
+        return ()
+    if isinstance(given, str):  # balanced: rows / (classes · rows of the class)
+        counts = np.bincount(labels, minlength=len(names))
+        return tuple(len(labels) / (len(names) * max(1, int(count))) for count in counts)
+    for name in given:
+        if name not in names:
+            raise ConfigError(f"there is no class {name!r}", where=where, fix=suggest_name(name, names))
+    return tuple(float(given.get(name, 1.0)) for name in names)

@@ -25,6 +25,7 @@ def check_ranges(train: TrainConfig) -> None:
         ("seed", 0 <= train.seed < 1 << 63, "a whole number from 0 to below 2**63"),
         ("silent_minutes", train.silent_minutes > 0, _POSITIVE),
         ("optimizer.lr", 0 < optimizer.lr < math.inf, _POSITIVE),
+        ("optimizer.momentum", 0 <= optimizer.momentum < 1, _FRACTION),
         ("optimizer.beta1", 0 <= optimizer.beta1 < 1, _FRACTION),
         ("optimizer.beta2", 0 <= optimizer.beta2 < 1, _FRACTION),
         ("optimizer.eps", 0 < optimizer.eps < math.inf, _POSITIVE),
@@ -38,7 +39,12 @@ def check_ranges(train: TrainConfig) -> None:
         ("validation.every_steps", validation.every_steps >= 0, _NOT_NEGATIVE),
         ("push.every", train.push.every >= 0, _NOT_NEGATIVE),
         ("validation.every_epochs", 0 <= validation.every_epochs < math.inf, _NOT_NEGATIVE),
+        ("validation.patience", validation.patience >= 0, _NOT_NEGATIVE),
+        ("validation.min_delta", 0 <= validation.min_delta < math.inf, _NOT_NEGATIVE),
         ("validation.batches", validation.batches >= 0, _NOT_NEGATIVE),
     ):
         if not is_valid:
             raise ConfigError(f"train.{key} is out of its range", where=f"train.{key}", fix=f"give {allowed}")
+    if optimizer.momentum != type(optimizer)().momentum and optimizer.kind != "muon":
+        what, fix = "momentum is Muon's, and the optimizer is AdamW", 'remove momentum, or set kind = "muon"'
+        raise ConfigError(what, where="train.optimizer.momentum", fix=f"{fix}; beta1 is AdamW's")

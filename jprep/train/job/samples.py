@@ -13,7 +13,8 @@ class SamplesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Samples of text that a run records at its checkpoints, in the background; a failure never stops training.
 
     Attributes:
-        prompts: raw texts to continue (`clm`), with masks to fill (`mlm`, `rtd`), or to classify; empty for no samples.
+        prompts: raw texts to continue (`clm`) or to answer (`sft`), with masks to fill (`mlm`, `rtd`), or to classify;
+            empty for no samples.
         tokens: the maximum number of new tokens of a continuation.
     """
 

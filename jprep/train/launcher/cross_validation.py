@@ -164,7 +164,7 @@ def summarize_folds(name: str, runs: Iterable[Path]) -> FoldsSummary:
     for run in runs:
         job = read_job(run)
         jobs.append(job.fingerprint)
-        measured = [event for event in read_events(run) if event.kind == "validation" and event.step == job.steps]
+        measured = [event for event in read_events(run) if event.kind == "validation"]
         figures.append(measured[-1].figures if measured else {})
     names = dict.fromkeys(name for one in figures for name in one)
     return FoldsSummary(name, jobs, {name: _figure([one.get(name) for one in figures]) for name in names})

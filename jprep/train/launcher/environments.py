@@ -94,8 +94,8 @@ def install_environment(
 def local_distributions(distribution: str) -> list[str]:
     """Return the distributions that a backend's environment gets from the same source as this environment.
 
-    They are jprep, the backend's package, and those of its requirements that are plugins of jprep and were not
-    installed from an index, such as the checkout of another backend.
+    They are jprep, the backend's package, and those of their requirements that are plugins or models of jprep and were
+    not installed from an index, such as the checkout of another backend.
 
     Raises:
         ConfigError: it is not installed.
@@ -230,11 +230,16 @@ def _extra(distribution: str, extra: str) -> list[str]:
 
 
 def _is_local_plugin(name: str) -> bool:
-    """Return whether a distribution is a plugin of jprep that was installed from a checkout or a file."""
+    """Return whether a distribution is a plugin or a model of jprep that was installed from a checkout or a file."""
     with contextlib.suppress(ConfigError):
         found = _distribution(name)
-        return found.read_text(_ORIGIN) is not None and any(point.group == PROJECT for point in found.entry_points)
+        return found.read_text(_ORIGIN) is not None and any(_is_group(point.group) for point in found.entry_points)
     return False
+
+
+def _is_group(group: str) -> bool:
+    """Return whether a group of entry points is that of plugins, or one of models such as `jprep_pointwise`."""
+    return group == PROJECT or group.startswith(f"{PROJECT}_")
 
 
 def _distribution(name: str) -> importlib.metadata.Distribution:

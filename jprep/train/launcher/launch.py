@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.config import apply_overrides
+from jprep.dataset.conversations.config import describe_counts
 from jprep.dataset.mix import MixConfig
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
@@ -26,12 +27,14 @@ from jprep.train.hosts.host_set import HostSet
 from jprep.train.hosts.planning import Replan, make_replan, plan_on_hosts
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
+from jprep.train.job.features import check_features
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.start_command import StartCommand, write_command
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
+from jprep.train.planning.family_check import check_family
 from jprep.train.planning.host import this_host
 from jprep.train.pretrained.init import transferred_rows
 from jprep.train.pretrained.start import describe_init, generator_init_path, init_path
@@ -196,12 +199,14 @@ def prepare_run(
     parts = RunParts(name, backend, run, tokenizer, dataset, mix)
     job = _build_job(train, planner, options, sources, parts, dry=dry)
     host, hosts = this_host(_python(planner, options, dry=dry)), hosts_of(train, planner, options)
+    check_family(planner, job.model, options, Path(host.python))
     if hosts and hosts.number:
         fix = "use `jprep train`, which joins the run of the first process"
         raise ConfigError(f"this is {hosts.names[hosts.number]}", where="train.hosts", fix=fix)
     where = job, run.absolute(), host
     plan = plan_on_hosts(planner, *where, hosts) if hosts else planner.plan(*where)  # its errors say why
     _check_task(planner, train.task)
+    check_features(train, planner.name, planner.features)
     return PreparedRun(planner, job, run, plan, host, sources.files if sources else {}, hosts)
 
 
@@ -329,7 +334,11 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
     rows = transferred_rows(job.train, given, run / job.tokenizer) if given else None
     if given:
         say(f"initial weights: {describe_init(job, run)}")
-    write_initial_weights(job.model, job.train.task, job.train.seed, weights, given, rows, generator)
+    if job.chat:
+        say(f"data: {describe_counts(job.chat.counts)}")
+        if job.chat.validation_counts:
+            say(f"validation data: {describe_counts(job.chat.validation_counts)}")
+    write_initial_weights(job.model, job.train.objective, job.train.seed, weights, given, rows, generator)
     write_atomic(mark, file_sha256(weights).encode())
 
 

@@ -36,7 +36,7 @@ from jprep.train.run.events import EVENTS, Event, EventReader, last_end, read_ev
 from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_stderr, open_log
 from jprep.train.run.profile import PROFILE
 from jprep.train.run.ranks import clear_ranks, signal_ranks
-from jprep.train.run.resume import checkpoint_to_resume, rewind
+from jprep.train.run.resume import checkpoint_to_resume, is_complete, rewind
 from jprep.train.run.status import RunStatus
 from jprep.train.trackers.follow import track_run
 from jprep.train.uploads.background import BackgroundUpload, background_uploads
@@ -169,8 +169,8 @@ class _Supervisor:
         while code is None:
             latest = checkpoint_to_resume(self._run, self._checkpoints)
             step = latest.step if latest else 0
-            if step >= self._job.steps:
-                return self._finished()
+            if is_complete(self._run, self._job, step):
+                return self._finished(step)
             self._reached = max(step, self._reached)
             code = self._judge(self._attempt(latest), step)
         return code
@@ -185,7 +185,7 @@ class _Supervisor:
             return self._failed(result.code, result.reason)
         if result.lost and not self._leave_out(result.lost):
             return self._out_of_hosts(result.reason)
-        complete = step >= self._job.steps  # it is finished, or died on its way out
+        complete = is_complete(self._run, self._job, step)  # it is finished, or died on its way out
         self._attempts += 1
         self._failures = 1 if step > self._reached and not complete else self._failures + 1
         if self._failures > self._job.train.max_restarts + complete:
@@ -357,17 +357,17 @@ class _Supervisor:
         while time.monotonic() < until and not self._requests.count:
             time.sleep(0.02)
 
-    def _finished(self) -> int:
+    def _finished(self, step: int) -> int:
         self._read_events()
         if self._end is None or self._end.figures.get("code"):
-            record_event(self._run, "end", self._job.steps, {"code": 0})
+            record_event(self._run, "end", step, {"code": 0})
         return 0
 
     def _stopped(self) -> int:
         found = self._checkpoints.committed()
         saved = f"step {found[-1].step} is saved" if found else "nothing is saved"
         self._say(f"stopped; {saved}; run the same command again to resume")
-        if found and found[-1].step >= self._job.steps:
+        if found and is_complete(self._run, self._job, found[-1].step):
             return 0
         return TO_BE_CONTINUED if self._requests.time_limit else STOPPED
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import ModelConfig, Task
 from jprep.train.job.rtd import RtdConfig
+from jprep.train.models.config_values import WHERE, check_keys, check_values
 from jprep.train.models.electra import GENERATOR, generator_config
 from jprep.train.models.next_sentence import PRETRAINING_CLASS, check_next_sentence_model
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
+from jprep.train.models.registry import VERSION, unknown_family
+from jprep.train.models.rope import SCALING, rope_scaling
 from jprep.train.pretrained.config import PretrainedConfig, fitting_vocab_size, with_pretrained_config
 
-WHERE = "train.model"
-
-ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu")
-"""The activation functions, as defined in docs/training.md."""
-
-INTEGER_KEYS = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "type_vocab_size",
-            "embedding_size", "n_embd", "n_layer", "n_head", "n_inner", "num_key_value_heads", "head_dim",
-            "n_positions", "max_position_embeddings"}  # fmt: skip
-"""Keys with integer values."""
-
 _DEFAULT_RTD = RtdConfig()
-_DERIVED_KEYS = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labels", "id2label", "label2id",
-         "problem_type", "architectures"}  # fmt: skip
 
 
 class TokenizerInfo(NamedTuple):
@@ -78,26 +69,29 @@ def model_config(
         section = with_pretrained_config(section, given, task)
     chosen = _preset(section.preset) | section.config
     kind, family = _family(chosen, task)
-    _check_keys(section.config, family)
+    check_keys(section.config, family)
     config = family.defaults | {key: value for key, value in chosen.items() if key != "model_type"}
-    _check_values(config, family)
-    _derive(config, kind)
+    check_values(config, family)
+    if not family.plugin:
+        _derive(config, kind)
     pad = _pad(kind, task, about)
     needed = about.length + (pad + 1 if kind == "roberta" and pad is not None else 0)
     _fill_positions(config, family, needed, fixed=family.positions in section.config)
     ids = {"bos_token_id": about.bos, "eos_token_id": about.eos, "pad_token_id": pad}
+    if kind == "modernbert":  # transformers' defaults are ids of the published vocabulary
+        ids |= {"cls_token_id": about.bos, "sep_token_id": about.eos}
     if next_sentence:
         check_next_sentence_model(kind, config["type_vocab_size"], WHERE)
     served = PRETRAINING_CLASS if next_sentence else family.classes[task]
     head = {"model_type": kind, "architectures": [served], "vocab_size": about.vocab_size}
-    complete = head | ids | config | _labels(task, about.labels)
+    complete = head | ids | family.fixed | config | _labels(task, about.labels)
     return complete | (_generator(complete, section, rtd) if task == "rtd" else {})
 
 
 def _generator(config: TransformersConfig, section: ModelConfig, rtd: RtdConfig) -> TransformersConfig:
     """Return the key for the generator's config."""
     found, family = generator_config(config, section.preset, rtd), FAMILIES[config["model_type"]]
-    _check_values({key: found[key] for key in family.defaults}, family, "train.rtd.generator")
+    check_values({key: found[key] for key in family.defaults}, family, "train.rtd.generator")
     return {GENERATOR: found}
 
 
@@ -115,9 +109,9 @@ def check_model(section: ModelConfig, task: Task, *, next_sentence: bool = False
     chosen = _preset(section.preset) | section.config
     if "model_type" in chosen:
         _, family = _family(chosen, task)
-        _check_keys(section.config, family)
+        check_keys(section.config, family)
         config = family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}
-        _check_values(config, family)
+        check_values(config, family)
         if next_sentence:
             check_next_sentence_model(chosen["model_type"], config.get("type_vocab_size", 0), WHERE)
 
@@ -128,12 +122,11 @@ def max_positions(config: TransformersConfig) -> int:
     Raises:
         ConfigError: the model type is not supported, or the config lacks the key.
     """
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     if kind not in FAMILIES or not isinstance(config.get(FAMILIES[kind].positions), int):
         what = f"jprep cannot run a model of type {kind!r} with this config"
-        raise ConfigError(
-            what, where="config.json", fix=f"{suggest_name(str(kind), FAMILIES)}; or load it with AutoModel"
-        )
+        other = "" if VERSION in config else "; or load it with AutoModel"
+        raise ConfigError(what, where="config.json", fix=unknown_family(kind, config, FAMILIES) + other)
     most: int = config[FAMILIES[config["model_type"]].positions]
     return most - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else most
 
@@ -161,57 +154,29 @@ def _family(chosen: TransformersConfig, task: Task) -> tuple[str, ModelFamily]:
     return kind, FAMILIES[kind]
 
 
-def _check_keys(given: TransformersConfig, family: ModelFamily) -> None:
-    known = {*family.defaults, "model_type"}
-    for key in given:
-        where = f"{WHERE}.config.{key}"
-        if key in _DERIVED_KEYS:
-            fix = "remove it: the tokenizer or the data determine it"
-            raise ConfigError(f"{key} cannot be set here", where=where, fix=fix)
-        if key not in known:
-            raise ConfigError(f"unknown key {key!r}", where=where, fix=suggest_name(key, known))
-
-
-def _check_values(config: TransformersConfig, family: ModelFamily, section: str = f"{WHERE}.config") -> None:
-    for key, value in config.items():
-        if (wanted := _wrong(key, value, family.defaults[key])) is not None:
-            raise ConfigError(f"{key} cannot be {value!r}", where=f"{section}.{key}", fix=f"give {wanted}")
-    width, heads = config[family.width], config[family.heads]
-    if width % heads and config.get("head_dim") is None:
-        fix = f"make {family.width} a multiple of {family.heads}"
-        raise ConfigError(f"{width} cannot be divided among {heads} heads", where=section, fix=fix)
-    shared = config.get("num_key_value_heads") or heads
-    if heads % shared:
-        fix = "make num_attention_heads a multiple of num_key_value_heads"
-        raise ConfigError(f"{heads} heads cannot share {shared}", where=f"{WHERE}.config", fix=fix)
-
-
-def _wrong(key: str, value: Any, default: Any) -> str | None:
-    """Return what the value should be; None if it is valid."""
-    if value is None and default is None:
-        return None
-    if key in INTEGER_KEYS:
-        return None if type(value) is int and value > 0 else "a whole number above 0"
-    if isinstance(default, bool):
-        return None if isinstance(value, bool) else "true or false"
-    if isinstance(default, str):
-        return None if value in ACTIVATIONS else f"one of {', '.join(ACTIVATIONS)}"
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if "drop" in key:
-        return None if number and 0 <= value < 1 else "a number from 0 to below 1"
-    return None if number and 0 < value < float("inf") else "a number above 0"
-
-
 def _derive(config: TransformersConfig, kind: str) -> None:
     """Set the values that transformers would derive."""
     if kind == "gpt2" and config["n_inner"] is None:
         config["n_inner"] = 4 * config["n_embd"]
-    if kind == "llama":
-        config["num_key_value_heads"] = config["num_key_value_heads"] or config["num_attention_heads"]
-        config["head_dim"] = config["head_dim"] or config["hidden_size"] // config["num_attention_heads"]
-        if config["head_dim"] % 2:
-            fix = "use an even number: rotary embeddings rotate pairs"
-            raise ConfigError("head_dim must be even", where=f"{WHERE}.config.head_dim", fix=fix)
+    if SCALING in config:
+        _derive_rotary(config)
+    if kind == "modernbert" and (config["hidden_size"] // config["num_attention_heads"]) % 2:
+        raise _odd_heads("num_attention_heads")
+
+
+def _derive_rotary(config: TransformersConfig) -> None:
+    """Set the sizes of heads, and the scaling of positions if there is one."""
+    scaling = rope_scaling(config.pop(SCALING), f"{WHERE}.config.{SCALING}")
+    config |= {SCALING: scaling} if scaling else {}
+    config["num_key_value_heads"] = config["num_key_value_heads"] or config["num_attention_heads"]
+    config["head_dim"] = config["head_dim"] or config["hidden_size"] // config["num_attention_heads"]
+    if config["head_dim"] % 2:
+        raise _odd_heads("head_dim")
+
+
+def _odd_heads(key: str) -> ConfigError:
+    fix = "use heads of an even size: rotary embeddings rotate pairs"
+    return ConfigError("the size of a head must be even", where=f"{WHERE}.config.{key}", fix=fix)
 
 
 def _pad(kind: str, task: Task, about: TokenizerInfo) -> int | None:
@@ -220,7 +185,7 @@ def _pad(kind: str, task: Task, about: TokenizerInfo) -> int | None:
     transformers neither initializes nor trains the embedding of the padding token. If that token also ends documents,
     as in GPT-2's set, a language model must learn it: the config then has no padding id, but rows are padded with it.
     """
-    needs = kind == "roberta" or (kind in ("gpt2", "llama") and task != "clm")
+    needs = kind == "roberta" or (FAMILIES[kind].causal and task != "clm")
     if about.pad is None and needs:
         fix = 'train a tokenizer with special = ["roberta"], ["bert"] or ["gpt"]'
         raise ConfigError(f"{kind} needs a padding token, but the tokenizer has none", where=WHERE, fix=fix)

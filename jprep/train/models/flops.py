@@ -64,20 +64,45 @@ def peak_flops(name: str, given: str = "", *, half: bool = True) -> float | None
 
 
 def flops_per_token(model: Mapping[str, Any], parameters: int, length: int) -> int:
-    """Return 6 · parameters + 12 · layers · width · length.
+    """Return 6 · active parameters + 12 · the sum over layers of the width of attention · the tokens attended to.
 
-    Each weight is used once in the forward pass and twice in the backward pass. The two matrix products of attention
-    count in full, although a causal model needs half of them. Both halves of an ELECTRA count. Gradient checkpointing
-    is not included.
+    Each weight is used once in the forward pass and twice in the backward pass; of a mixture of experts, those of the
+    experts that a token is sent to. The two matrix products of attention count in full, although a causal model needs
+    half of them; in layers of local attention, those within the window. Both halves of an ELECTRA count. Gradient
+    checkpointing is not included. The family of a plugin counts by itself.
 
     Args:
         model: transformers' config.
         parameters: the number of weights, tied ones counted once.
         length: tokens per row.
     """
+    if plugin := FAMILIES[model["model_type"]].plugin:
+        return plugin.flops_per_token(plugin.read_config(model), parameters, length)
     halves = [model, *([model[GENERATOR]] if GENERATOR in model else [])]
-    attention = sum(_layers(half) * int(half[FAMILIES[half["model_type"]].width]) for half in halves)
-    return 6 * parameters + 12 * attention * length
+    attention = sum(_attention_width(half) * _attended(half, length) for half in halves)
+    return 6 * (parameters - idle_parameters(model)) + 12 * attention
+
+
+def idle_parameters(model: Mapping[str, Any]) -> int:
+    """Return the number of weights of the experts that a token is not sent to; 0 for models without experts."""
+    idle = int(model.get("num_experts", 0) - model.get("num_experts_per_tok", 0))
+    return 3 * idle * _layers(model) * int(model["hidden_size"] * model["moe_intermediate_size"]) if idle else 0
+
+
+def _attention_width(model: Mapping[str, Any]) -> int:
+    """Return the width of all heads, which may be another than that of the model."""
+    family = FAMILIES[model["model_type"]]
+    heads = model.get(family.heads, 0) * (model.get("head_dim") or 0)
+    return int(heads or model[family.width])
+
+
+def _attended(model: Mapping[str, Any], length: int) -> int:
+    """Return the number of tokens that a token attends to, summed over layers."""
+    layers = _layers(model)
+    if "local_attention" not in model:
+        return layers * length
+    everywhere = -(-layers // int(model["global_attn_every_n_layers"]))
+    return everywhere * length + (layers - everywhere) * min(length, int(model["local_attention"]) + 1)
 
 
 def _layers(model: Mapping[str, Any]) -> int:

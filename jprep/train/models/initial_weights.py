@@ -17,6 +17,7 @@ from jprep.train.models.weights import TensorSpec, parameters
 from jprep.train.pretrained.config import has_same_labels, read_pretrained_config
 from jprep.train.pretrained.names import head_tensors, match_halves, match_tensors
 from jprep.train.pretrained.stored_tensors import StoredTensor
+from jprep.train.pretrained.universal import is_described, is_universal, with_shapes
 from jprep.train.pretrained.vocabulary import RowSources, is_by_token, transfer_rows
 from jprep.train.pretrained.weights import open_weights
 
@@ -98,8 +99,9 @@ def check_init_weights(
         sources = match_halves(config, open_weights(path), open_weights(generator), (where, str(generator)))
     else:
         sources = match_tensors(config, task, open_weights(path), where)
-    if config.get("id2label") and path.is_dir() and not has_same_labels(read_pretrained_config(path), config):
+    if config.get("id2label") and is_described(path) and not has_same_labels(read_pretrained_config(path), config):
         sources = {name: source for name, source in sources.items() if name not in head_tensors(config, tensors)}
+    sources = with_shapes(sources, tensors) if is_universal(path) else sources
     for name, source in sources.items():
         found, needed = source.entry.shape, tensors[name].shape
         if rows is not None and is_by_token(name):
@@ -157,7 +159,9 @@ def initial_values(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]
 def _another_shape(name: str, found: tuple[int, ...], needed: tuple[int, ...], path: Path) -> ConfigError:
     what = f"the tensor {name!r} has the shape {_format_shape(found)}; the model needs {_format_shape(needed)}"
     fix = "set train.model.config to the config.json beside the file; remove a head for other labels from it"
-    if path.is_dir():
+    if is_universal(path):
+        fix = "set train.model.preset or train.model.config to the sizes of the checkpoint's model"
+    elif path.is_dir():
         fix = "its config.json does not describe these weights: download the model again"
     return ConfigError(what, where=str(path), fix=fix)
 

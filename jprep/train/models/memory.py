@@ -12,6 +12,8 @@ STATE = 16
 
 # Values that a layer stores for the backward pass, per token and hidden unit; measured with transformers.
 _LAYER, _GATED, _TANH, _DROPPED, _ATTENTION = 20, 12, 36, 6, 5
+_HEADS = 6  # for each number by which all heads together are wider than the layer
+_EXPERT, _ROUTED = 4, 2  # for each expert of a token: per number of the expert's width, and of the layer's
 
 
 def training_memory(
@@ -47,12 +49,24 @@ def training_memory(
 def _layer_values(config: TransformersConfig, length: int, *, attention: bool, lean: bool) -> int:
     """Return the number of values that the layers of a model store for each token."""
     family = FAMILIES[config["model_type"]]
+    if plugin := family.plugin:
+        return plugin.stored_values(plugin.read_config(config), length)
     layers: int = config.get("n_layer") or config["num_hidden_layers"]
     width: int = config[family.width]
-    numbers = _LAYER * width + (_GATED * width if config["model_type"] == "llama" else 0)
+    numbers = _LAYER * width + _feed_forward_values(config, width)
+    heads: int = config[family.heads] * config.get("head_dim", 0)
+    numbers += _HEADS * max(0, heads - width)
     tanh = "gelu_new" in (config.get("activation_function"), config.get("hidden_act"))
     if tanh and not lean:  # computed by many small operations
         numbers += _TANH * width
     if attention:
         numbers += _DROPPED * width + _ATTENTION * config[family.heads] * length
     return layers * numbers
+
+
+def _feed_forward_values(config: TransformersConfig, width: int) -> int:
+    """Return the values that a gated feed-forward network, or the experts of a token, store besides `_LAYER`."""
+    if "num_experts" in config:
+        each: int = _EXPERT * config["moe_intermediate_size"] + _ROUTED * width
+        return each * int(config["num_experts_per_tok"])
+    return _GATED * width if FAMILIES[config["model_type"]].rotary else 0

@@ -80,7 +80,7 @@ def duration_warnings(job: Job, found: Duration) -> list[str]:
         job: the job.
         found: its estimated duration.
     """
-    epochs, each = job.steps * job.train.batch / job.samples, math.ceil(job.samples / job.train.batch)
+    epochs, each = job.epochs(job.steps), math.ceil(job.samples / job.train.batch)
     warned = []
     if found.seconds and found.seconds > MANY_DAYS * _DAY:
         ways = "fewer steps (train.steps), a smaller model (train.model.preset), or a faster device"
@@ -101,8 +101,12 @@ def format_duration(seconds: float) -> str:
 
 def _flops(job: Job) -> float:
     section = job.train
-    length = section.labelled.length if section.data else section.length
-    return float(job.steps * section.batch * length * flops_per_token(job.model, job.parameters, length))
+    return float(
+        sum(
+            (end - begin) * section.batch * length * flops_per_token(job.model, job.parameters, length)
+            for begin, end, length in section.lengths_until(job.steps)
+        )
+    )
 
 
 def _speed(target: Target, host: Host, *, half: bool) -> Speed | None:

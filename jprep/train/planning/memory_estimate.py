@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from jprep.train.job.config import Job
-from jprep.train.models import training_memory
+from jprep.train.models import parameters, training_memory
+from jprep.train.optimization.muon import uses_muon
 
 _LOGIT_BYTES = 12  # logits, their logarithms and their gradient, in fp32
+_MUON_SAVES = 4  # bytes per number of its matrices, which have no second average
 _CHECKPOINTED = 3  # a layer's input takes less than a third of its activations
 
 
@@ -19,11 +21,21 @@ def estimate_job_memory(job: Job, rows: int, *, attention: bool, fused: bool = T
         fused: whether the loss never holds all logits, and `gelu_new` is one kernel.
     """
     section = job.train
-    length = section.labelled.length if section.data else section.length
-    hooked = section.hooks.loss and section.task in ("clm", "mlm")  # it gets all logits of a micro-batch
+    length = section.longest
+    hooked = section.hooks.loss and section.objective in ("clm", "mlm")  # it gets all logits of a micro-batch
     logits: int = _LOGIT_BYTES * rows * length * job.model["vocab_size"] if hooked else 0
-    state = training_memory(job.model, section.task, rows, length, section.precision, attention=attention, lean=fused)
-    return state + logits
+    state = training_memory(
+        job.model, section.objective, rows, length, section.precision, attention=attention, lean=fused
+    )
+    return state + logits - _MUON_SAVES * _muon_numbers(job)
+
+
+def _muon_numbers(job: Job) -> int:
+    """Return how many numbers Muon updates."""
+    if job.train.optimizer.kind != "muon":
+        return 0
+    tensors = parameters(job.model, job.train.objective)
+    return sum(tensor.size for name, tensor in tensors.items() if tensor.trained and uses_muon(name, tensor.shape))
 
 
 def estimate_activations(job: Job, rows: int, *, attention: bool, gradient_checkpointing: bool) -> int:

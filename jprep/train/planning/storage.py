@@ -105,7 +105,7 @@ def estimate_host_memory(job: Job, plan: Plan, host: Host) -> HostMemory | None:
 def _loader(job: Job, plan: Plan) -> int:
     """Return the bytes of batches and labelled rows in one process. Each process may draw the whole global batch."""
     section = job.train
-    length = section.labelled.length if section.data else section.length
+    length = section.longest
     batch = -(-section.batch // plan.processes)
     rows = job.samples if section.data else 0
     return (_BATCHES * batch + rows) * length * _TOKEN

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import ModelConfig, Task
-from jprep.train.models.presets import FAMILIES, PRESETS, TransformersConfig
+from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
+from jprep.train.models.registry import check_version, unknown_family
+from jprep.train.models.rope import SCALING, from_transformers5, rope_scaling
 
 CONFIG = "config.json"
 
@@ -29,10 +30,22 @@ _REQUIRED = {
     "is_encoder_decoder": False,
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
-    "rope_scaling": None,
     "quantization_config": None,
+    "partial_rotary_factor": 1.0,
+    "use_sliding_window": False,
 }
 """Keys outside of `ModelFamily.defaults` that change what a model computes, with the only value that jprep supports."""
+
+_ABSENT = {
+    "relative_attention": False,
+    "position_biased_input": True,
+    "pos_att_type": None,
+    "share_att_key": False,
+    "norm_rel_ebd": "none",
+}
+"""transformers' defaults of keys of `ModelFamily.fixed`, where they are others."""
+
+_ROTARY = ("rope_theta", "global_rope_theta", "local_rope_theta", SCALING, "max_position_embeddings")
 
 
 class PretrainedConfig(NamedTuple):
@@ -67,23 +80,38 @@ def read_pretrained_config(folder: Path) -> PretrainedConfig:
     kind = _SAME_FAMILY.get(kind, kind)
     if kind not in FAMILIES:
         what = f"jprep has no architecture for models of type {kind!r}"
-        raise ConfigError(what, where=str(path), fix=suggest_name(kind, FAMILIES))
-    found = _with_rope(found)
-    _check_supported(found, path)
-    values = {key: found[key] for key in FAMILIES[kind].defaults if key in found}
-    activation = next((key for key in ("hidden_act", "activation_function") if key in values), "")
-    if activation:
-        values[activation] = _SAME_ACTIVATION.get(values[activation], values[activation])
+        raise ConfigError(what, where=str(path), fix=unknown_family(kind, found, FAMILIES))
+    values = _plugin_values(found, FAMILIES[kind], path) if FAMILIES[kind].plugin else _values(found, kind, path)
     size, pad = found.get("vocab_size"), found.get("pad_token_id")
     if not isinstance(size, int) or size < 1:
         raise ConfigError("it has no vocab_size", where=str(path), fix="use the config.json that the model came with")
     return PretrainedConfig(path, kind, values, size, pad, _labels(found))
 
 
+def _values(found: dict[str, Any], kind: str, path: Path) -> TransformersConfig:
+    """Return the keys of a built-in family that a config states, spelt as jprep does."""
+    found = from_transformers5(found, str(path))
+    _check_supported(found, FAMILIES[kind], path)
+    values = {key: found[key] for key in FAMILIES[kind].defaults if key in found}
+    if SCALING in values:
+        values[SCALING] = rope_scaling(values[SCALING], f"{path}, {SCALING}")
+    activation = next((key for key in ("hidden_act", "activation_function", "hidden_activation") if key in values), "")
+    if activation:
+        values[activation] = _SAME_ACTIVATION.get(values[activation], values[activation])
+    return values
+
+
+def _plugin_values(found: dict[str, Any], family: ModelFamily, path: Path) -> TransformersConfig:
+    """Return the keys of a plugin's family that a config states."""
+    check_version(found, family, str(path))
+    return {key: found[key] for key in family.defaults if key in found}
+
+
 def with_pretrained_config(section: ModelConfig, given: PretrainedConfig, task: Task) -> ModelConfig:
     """Return the section with the model that a `config.json` describes.
 
-    Dropout and the initializer's range may differ, because no given weight depends on them.
+    Dropout and the initializer's range may differ, because no given weight depends on them; so may the base, the
+    scaling and the number of rotary positions, by which a model is trained for longer rows.
 
     Args:
         section: the recipe's section; `preset` and `config` may be left out.
@@ -95,7 +123,10 @@ def with_pretrained_config(section: ModelConfig, given: PretrainedConfig, task: 
     """
     wanted = PRESETS.get(section.preset, {}) | section.config
     described = {"model_type": given.model_type, **FAMILIES[given.model_type].defaults, **given.values}
-    free = {key: value for key, value in section.config.items() if "drop" in key or key == "initializer_range"}
+    family = FAMILIES[given.model_type]
+    may_differ = {"initializer_range", *(_ROTARY if family.rotary else ())}
+    may_differ |= {family.positions} if family.plugin else set()
+    free = {key: value for key, value in section.config.items() if "drop" in key or key in may_differ}
     for key, value in wanted.items():
         if key not in free and key in described and described[key] not in (None, value):
             source = f"preset {section.preset!r}" if key not in section.config else f"train.model.config.{key}"
@@ -151,29 +182,38 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"not a config.json: {error}", where=str(path), fix="download it again") from error
 
 
-def _with_rope(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the config with rotary embeddings described by the keys of transformers 4; 5 has them in one table."""
-    rope = found.get("rope_parameters")
-    scaling = found.get("rope_scaling") or rope
-    if not isinstance(scaling, dict):
-        return found
-    plain = scaling.get("rope_type", scaling.get("type", "default")) == "default"
-    theta = {"rope_theta": scaling["rope_theta"]} if "rope_theta" in scaling else {}
-    return found | theta | {"rope_scaling": None if plain else scaling}
+def _check_supported(found: dict[str, Any], family: ModelFamily, path: Path) -> None:
+    """Check that jprep's model computes what the given one does.
 
-
-def _check_supported(found: dict[str, Any], path: Path) -> None:
-    for key, value in _REQUIRED.items():
-        if found.get(key, value) != value:
-            what = f"jprep's models have {key} = {value!r}, but this one has {found[key]!r}"
+    Raises:
+        ConfigError: a key has another value than jprep's models; the message names it.
+    """
+    needed = _REQUIRED | family.fixed | ({} if SCALING in family.defaults else {SCALING: None})
+    for key, value in needed.items():
+        given = _form(key, found.get(key, _ABSENT.get(key, value)))
+        if given != _form(key, value):
+            what = f"jprep's models have {key} = {value!r}, but this one has {given!r}"
             raise ConfigError(what, where=str(path), fix="use another model; or train it with transformers")
+    width, heads = found.get(family.width), found.get(family.heads)
+    if isinstance(width, int) and isinstance(heads, int) and family.fixed:
+        for key, value in (("attention_head_size", width // heads), ("pooler_hidden_size", width)):
+            if found.get(key, value) != value:
+                what = f"jprep's models have {key} = {value}, but this one has {found[key]!r}"
+                raise ConfigError(what, where=str(path), fix="use another model; or train it with transformers")
+
+
+def _form(key: str, value: Any) -> Any:
+    """Return a value as it is compared: kinds of DeBERTa's relative attention are a list or a text, in any order."""
+    if key != "pos_att_type" or value is None:
+        return value
+    return sorted(value.lower().split("|") if isinstance(value, str) else value)
 
 
 def _check_tied(given: PretrainedConfig, task: Task) -> None:
     untied = (
         given.values.get("tie_word_embeddings", True) is False or _read(given.path).get("tie_word_embeddings") is False
     )
-    if task == "mlm" and untied:
+    if task == "mlm" and untied and not FAMILIES[given.model_type].plugin:
         what = "its output projection is not tied to the embeddings, which jprep's models for mlm need"
         raise ConfigError(what, where=str(given.path), fix="use a model with tie_word_embeddings = true")
 

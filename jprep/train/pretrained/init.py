@@ -15,6 +15,7 @@ from jprep.train.models.presets import TransformersConfig
 from jprep.train.pretrained.config import PretrainedConfig, read_pretrained_config
 from jprep.train.pretrained.halves import hash_generator
 from jprep.train.pretrained.location import WHERE, missing_init
+from jprep.train.pretrained.universal import is_described
 from jprep.train.pretrained.vocabulary import RowSources, row_sources
 from jprep.train.pretrained.weights import weight_files, weights_sha256
 
@@ -25,7 +26,7 @@ VOCABULARY = "train.model.vocabulary"
 
 
 def pretrained_config(train: TrainConfig) -> PretrainedConfig | None:
-    """Return the config of the model to start from; None without one, or if only a file of weights is given.
+    """Return the config of the model to start from; None without one, or if only weights are given.
 
     Raises:
         ConfigError: there is no such file or folder, or jprep cannot train the model.
@@ -33,7 +34,7 @@ def pretrained_config(train: TrainConfig) -> PretrainedConfig | None:
     path = Path(train.model.init)
     if train.model.init and not path.exists():
         raise missing_init(train.model.init)
-    if train.model.init and path.is_dir():
+    if train.model.init and is_described(path):
         return read_pretrained_config(path)
     if train.model.vocabulary == "transfer":
         what = 'vocabulary = "transfer" needs a folder in train.model.init, with weights and their tokenizer'
@@ -58,7 +59,7 @@ def hash_init(train: TrainConfig, model: TransformersConfig, tokenizer: Tokenize
     elif path.is_dir():
         _refuse_other_vocabulary(path, tokenizer)
     generator = train.rtd.generator_init if train.task == "rtd" else ""
-    check_init_weights(model, train.task, path, rows, Path(generator) if generator else None)
+    check_init_weights(model, train.objective, path, rows, Path(generator) if generator else None)
     sha256 = weights_sha256(path)
     for file in [*weight_files(path), *(weight_files(Path(generator)) if generator else ())]:
         _refuse_damaged_export(file)

@@ -42,13 +42,14 @@ def check_init(train: TrainConfig) -> None:
     """
     from jprep.train.pretrained.config import read_pretrained_config, with_pretrained_config
     from jprep.train.pretrained.halves import with_generator
+    from jprep.train.pretrained.universal import is_described
 
     found = resolve_location(train.model.init, (CONFIG,))
     if not found.exists():
         raise missing_init(train.model.init)
-    given = read_pretrained_config(found) if found.is_dir() else None
+    given = read_pretrained_config(found) if is_described(found) else None
     if given:
-        with_pretrained_config(train.model, given, train.task)
+        with_pretrained_config(train.model, given, train.objective)
     if train.rtd.generator_init and train.task == "rtd":
         generator = str(resolve_location(train.rtd.generator_init, (CONFIG,)))
         rtd = msgspec.structs.replace(train.rtd, generator_init=generator)

@@ -9,7 +9,7 @@ from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.models.electra import GENERATOR, half_config, is_shared
 from jprep.train.models.presets import FAMILIES, TransformersConfig
-from jprep.train.models.weights import BASE_PREFIXES, HEAD_PARAMETERS, TensorSpecs, half_names, parameters
+from jprep.train.models.weights import HEAD_PARAMETERS, TensorSpecs, base_prefix, half_names, parameters
 from jprep.train.pretrained.stored_tensors import StoredTensor
 
 _WRAPPERS = ("module.", "_orig_mod.")
@@ -23,8 +23,10 @@ _SAME = {
     "lm_head.bias": ("lm_head.decoder.bias",),
     "generator_lm_head.bias": ("generator_lm_head.decoder.bias",),
     "bert.embeddings.word_embeddings.weight": ("cls.predictions.decoder.weight",),
+    "deberta.embeddings.word_embeddings.weight": ("cls.predictions.decoder.weight",),
     "roberta.embeddings.word_embeddings.weight": ("lm_head.decoder.weight",),
     "electra.embeddings.word_embeddings.weight": ("generator_lm_head.weight",),
+    "model.embeddings.tok_embeddings.weight": ("decoder.weight",),
     "transformer.wte.weight": ("lm_head.weight",),
     "model.embed_tokens.weight": ("lm_head.weight",),
 }
@@ -93,7 +95,7 @@ def _match(
     needs_head: bool = True,
 ) -> dict[str, StoredTensor]:
     """Return the given tensors of a model that a file has; see `match_tensors`."""
-    base, plain = BASE_PREFIXES[config["model_type"]], {_modern(name): name for name in found}
+    base, plain = base_prefix(config["model_type"]), {_modern(name): name for name in found}
     names = {name: _find(name, plain, base) for name in tensors}
     headless = not any(names[name] for name in tensors if not name.startswith(base))
     for name, tensor in tensors.items():
@@ -107,9 +109,14 @@ def _match(
 
 
 def head_tensors(config: TransformersConfig, tensors: TensorSpecs) -> set[str]:
-    """Return the names of a classification head's tensors that depend on the labels."""
-    base = BASE_PREFIXES[config["model_type"]]
-    return {name for name, tensor in tensors.items() if tensor.head and not name.startswith(base)}
+    """Return the names of a classification head's tensors that depend on the labels.
+
+    Those that the head for pretraining has, too, do not: ModernBERT's layer before the last one.
+    """
+    plain, kind = {key: value for key, value in config.items() if key != HEAD_PARAMETERS}, config["model_type"]
+    kept = parameters(plain, "clm" if FAMILIES[kind].causal else "mlm")
+    head = (name for name, tensor in tensors.items() if tensor.head and name not in kept)
+    return {name for name in head if not name.startswith(base_prefix(kind))}
 
 
 def _modern(name: str) -> str:
@@ -129,7 +136,7 @@ def _find(name: str, plain: Mapping[str, str], base: str) -> str:
 
 def _refuse_strangers(config: TransformersConfig, left: Iterable[str], plain: Mapping[str, str], where: str) -> None:
     """Refuse tensors that the architecture lacks. Heads of other tasks, outside of the base model, are ignored."""
-    base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
+    base, whole = base_prefix(config["model_type"]), {"id2label": ("",)}
     config = {key: value for key, value in config.items() if key != HEAD_PARAMETERS}
     tasks = [task for task in FAMILIES[config["model_type"]].classes if task != "rtd" or GENERATOR in config]
     known = {name for task in tasks for name in parameters(config | whole, task)}

@@ -56,9 +56,23 @@ def read_pickled_tensors(path: Path) -> dict[str, StoredTensor]:
         ConfigError: there is no such file.
         InputError: it is not a file of tensors, is damaged, or refers to anything else than tensors.
     """
+    return _read(path, _every_tensor)
+
+
+def read_pickled_tensor(path: Path) -> StoredTensor:
+    """Return the tensor of a file of a universal checkpoint of DeepSpeed: alone, or as `param` beside plain values.
+
+    Raises:
+        ConfigError, InputError: as `read_pickled_tensors`.
+    """
+    return _read(path, _param)["param"]
+
+
+def _read(path: Path, tensors_of: Callable[[Any], dict[Any, Any]]) -> dict[str, StoredTensor]:
+    """Return the tensors that `tensors_of` finds in what a file describes."""
     try:
         found, starts = _read_archive(path) if zipfile.is_zipfile(path) else _read_sequence(path)
-        return _stored(path, found, starts)
+        return _stored(path, tensors_of(found), starts)
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"
         raise ConfigError(what, where=str(path), fix="check the path") from error
@@ -165,9 +179,17 @@ def _read_sequence(path: Path) -> tuple[Any, dict[str, int]]:
         return found, starts
 
 
-def _stored(path: Path, found: Any, starts: dict[str, int]) -> dict[str, StoredTensor]:
+def _every_tensor(found: Any) -> dict[Any, Any]:
     if not isinstance(found, dict):
         raise ValueError("it is not a dictionary of tensors")
+    return found
+
+
+def _param(found: Any) -> dict[Any, Any]:
+    return {"param": found.get("param") if isinstance(found, dict) else found}
+
+
+def _stored(path: Path, found: dict[Any, Any], starts: dict[str, int]) -> dict[str, StoredTensor]:
     total, tensors = path.stat().st_size, {}
     for name, each in found.items():
         if not isinstance(each, _Tensor):

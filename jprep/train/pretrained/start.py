@@ -28,8 +28,8 @@ def describe_init(job: Job, run: Path) -> str:
     if not init:
         return "from the seed"
     rows: RowSources | None = [] if job.train.model.vocabulary == "transfer" else None  # of any number
-    given = check_init_weights(job.model, job.train.task, init, rows, generator_init_path(job, run))
-    fresh = [name for name in parameters(job.model, job.train.task) if name not in given]
+    given = check_init_weights(job.model, job.train.objective, init, rows, generator_init_path(job, run))
+    fresh = [name for name in parameters(job.model, job.train.objective) if name not in given]
     return f"from {name_of(init) or init}; {_from_seed(fresh)}"
 
 

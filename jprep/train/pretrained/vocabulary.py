@@ -24,7 +24,7 @@ RowSources = Sequence[Sequence[int]]
 
 _BY_TOKEN = (
     "embeddings.word_embeddings.weight", "wte.weight", "embed_tokens.weight", "lm_head.weight", "cls.predictions.bias",
-    "lm_head.bias", "generator_lm_head.bias",
+    "lm_head.bias", "generator_lm_head.bias", "embeddings.tok_embeddings.weight", "decoder.bias",
 )  # fmt: skip
 _ROLES = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")
 _CONTINUES, _SPACE = "##", "▁"

@@ -44,7 +44,7 @@ def _job(run: Run) -> dict[str, Cell]:
         "model": train.model.preset or str(job.model.get("model_type", "")),
         "parameters": job.parameters,
         "backend": job.backend,
-        "batch": f"{train.batch:,} × {train.length:,} tokens",
+        "batch": f"{train.batch:,} × {train.longest:,} tokens",
         "learning rate": f"{train.optimizer.lr:g}, {train.schedule.kind}",
         "seed": train.seed,
     }

@@ -25,8 +25,8 @@ class RunState(NamedTuple):
     """The state of a run.
 
     Attributes:
-        condition: `finished`, all steps are done; `failed`, it ended with an error; `running`, a process trains it;
-            `interrupted`, it was stopped or killed and can be resumed; `not started`.
+        condition: `finished`, all steps are done, or nothing improved any more; `failed`, it ended with an error;
+            `running`, a process trains it; `interrupted`, it was stopped or killed and can be resumed; `not started`.
         step: the number of updates done.
         steps: those of the whole job.
         reason: the error that it ended with; "" without one.

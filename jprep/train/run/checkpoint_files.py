@@ -1,9 +1,10 @@
-"""The files of a checkpoint, the same for every backend: weights, AdamW's averages and progress. None is a pickle.
+"""The files of a checkpoint, the same for every backend: weights, the optimizer's averages and progress.
 
 A checkpoint holds `model.safetensors` (the weights as in an export), `optimizer.safetensors` (`m.NAME` and `v.NAME` for
-each trained weight) and `state.json`. If several processes write, each writes files of its own with whole tensors, such
-as `model-00003-of-00008.safetensors`. Nothing depends on the number of processes or on the framework, so a run can
-resume with another number of processes, other options, or on another backend.
+each trained weight, `m.NAME` alone if Muon updates it) and `state.json`; none is a pickle. If several processes write,
+each writes files of its own with whole tensors, such as `model-00003-of-00008.safetensors`; processes that have parts
+of tensors only write these, and the first one joins them. Nothing depends on the number of processes or on the
+framework, so a run can resume with another number of processes, other options, or on another backend.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.errors import InputError
+from jprep.errors import InputError, MachineError
+from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
 from jprep.io.safetensors_file import Floats, Shape, TensorFiles, write_tensors
+from jprep.io.shared.late import wait_for_file
+from jprep.io.tensor_pieces import TensorPieces
+from jprep.train.optimization.muon import uses_muon
+from jprep.train.optimization.optimizer import OptimizerKind
 from jprep.typed_json import decode_json
 
 WEIGHTS, OPTIMIZER, STATE = "model", "optimizer", "state.json"
 AVERAGES = ("m", "v")
-"""AdamW's running averages: of the gradient, and of its square."""
+"""AdamW's running averages: of the gradient, and of its square. Muon's momentum has the name of the first."""
 
 _REPAIR = "repair the file system, then run the same command again"
 
@@ -52,10 +58,13 @@ def tensor_file_name(kind: str, part: int = 0, parts: int = 1) -> str:
     return f"{kind}.safetensors" if parts == 1 else f"{kind}-{part:05d}-of-{parts:05d}.safetensors"
 
 
-def average_shapes(shapes: Mapping[str, Shape], trained: Iterable[str]) -> dict[str, Shape]:
-    """Return the names and shapes of the tensors of `OPTIMIZER`: two for each trained weight."""
+def average_shapes(
+    shapes: Mapping[str, Shape], trained: Iterable[str], kind: OptimizerKind = "adamw"
+) -> dict[str, Shape]:
+    """Return the names and shapes of the tensors of `OPTIMIZER`: two for each trained weight, `m` alone with Muon."""
     own = list(trained)
-    return {f"{mark}.{name}": shapes[name] for mark in AVERAGES for name in own}
+    both = [name for name in own if kind != "muon" or not uses_muon(name, shapes[name])]
+    return {f"{mark}.{name}": shapes[name] for mark, names in zip(AVERAGES, (own, both), strict=True) for name in names}
 
 
 def tensors_of_part(shapes: Mapping[str, Shape], part: int, parts: int) -> dict[str, Shape]:
@@ -86,6 +95,80 @@ def write_part(
         OSError: the disk is full or not writable.
     """
     write_tensors(folder / tensor_file_name(kind, part, parts), shapes, blocks)
+
+
+def write_pieces(
+    folder: Path, kind: str, shapes: Mapping[str, Shape], pieces: Mapping[str, Floats], part: int, parts: int
+) -> None:
+    """Write one process's pieces of tensors into a file that `join_pieces` will read.
+
+    Each process of `parts` writes a file of each kind, also without any piece. The first also writes the shapes, which
+    tell a tensor that no process has written.
+
+    Args:
+        folder: the checkpoint's folder.
+        kind: `WEIGHTS` or `OPTIMIZER`.
+        shapes: the names and shapes of all tensors; each number is in a piece of one process.
+        pieces: the pieces of this process by their keys.
+        part: the number of this process.
+        parts: the number of processes.
+
+    Raises:
+        OSError: the disk is full or not writable.
+    """
+    sizes = {key: numbers.shape for key, numbers in pieces.items()}
+    write_tensors(_pieces_files(folder, kind, parts)[part], sizes, lambda key: [pieces[key]])
+    if part == 0:
+        _shapes_file(folder, kind).write_bytes(msgspec.json.encode(shapes))
+
+
+def join_pieces(folder: Path, parts: int) -> None:
+    """Replace pieces of tensors by the files of `write_part`, a block at a time; without pieces, do nothing.
+
+    Args:
+        folder: the checkpoint's folder, which all processes have written to.
+        parts: the number of processes.
+
+    Raises:
+        MachineError: a file of another host does not appear.
+        JprepError: the pieces are not those of all tensors, each number once.
+        OSError: the disk is full or not writable.
+    """
+    if not _shapes_file(folder, WEIGHTS).exists():
+        return
+    kinds = (WEIGHTS, OPTIMIZER)
+    weights, averages = (_open_pieces(folder, kind, parts) for kind in kinds)
+    _write_joined(folder, weights, averages, parts)
+    failpoint("run.joined")
+    for path in (path for kind in kinds for path in [_shapes_file(folder, kind), *_pieces_files(folder, kind, parts)]):
+        path.unlink()
+
+
+def _pieces_files(folder: Path, kind: str, parts: int) -> list[Path]:
+    """Return the files of pieces, in the order of the processes that write them."""
+    return [folder / f"pieces-{tensor_file_name(kind, part, parts)}" for part in range(parts)]
+
+
+def _shapes_file(folder: Path, kind: str) -> Path:
+    return folder / f"pieces-{kind}.json"
+
+
+def _open_pieces(folder: Path, kind: str, parts: int) -> TensorPieces:
+    """Wait for the pieces of all processes, and check that they are the tensors."""
+    paths = _pieces_files(folder, kind, parts)
+    for path in paths:
+        if not wait_for_file(path):
+            raise MachineError("a file that another process has written does not appear", where=str(path), fix=_REPAIR)
+    return TensorPieces(paths, decode_json(_shapes_file(folder, kind).read_bytes(), dict[str, Shape]))
+
+
+def _write_joined(folder: Path, weights: TensorPieces, averages: TensorPieces, parts: int) -> None:
+    """Write the files that as many processes write that have whole tensors."""
+    for part in range(parts):
+        own = tensors_of_part(weights.shapes, part, parts)
+        own_averages = {name: shape for name, shape in averages.shapes.items() if name.partition(".")[2] in own}
+        write_part(folder, WEIGHTS, own, weights.blocks, part, parts)
+        write_part(folder, OPTIMIZER, own_averages, averages.blocks, part, parts)
 
 
 def write_from_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, *, first: bool) -> None:
@@ -139,7 +222,7 @@ class CheckpointReader:
 
     @cached_property
     def averages(self) -> TensorFiles:
-        """AdamW's running averages, by `m.NAME` and `v.NAME`."""
+        """The optimizer's running averages, by `m.NAME` and `v.NAME`."""
         return TensorFiles(_files(self._folder, OPTIMIZER))
 
     @cached_property

@@ -230,7 +230,11 @@ class CheckpointStore:
             if rank.rank:
                 _write_note(partial, rank.rank)
             else:
-                _await_ranks(partial, rank)
+                if rank.world > 1:
+                    from jprep.train.run.checkpoint_files import join_pieces  # which imports numpy
+
+                    _await_ranks(partial, rank)
+                    join_pieces(partial, rank.world)
                 self._commit(partial, step, loss, self._best.kept(figures))
                 self._prune()
         except BaseException as error:

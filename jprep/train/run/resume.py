@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from pathlib import Path
 
 from jprep.errors import InputError
 from jprep.io.retry import retry_transient
+from jprep.train.job.best import Patience, best_figure
+from jprep.train.job.config import Job
 from jprep.train.run.checkpoints import Checkpoint, CheckpointStore
 from jprep.train.run.commit import checkpoint_name, step_of
 from jprep.train.run.events import EVENTS, Event, read_events, record_event, saved_steps
@@ -35,6 +38,25 @@ def checkpoint_to_resume(run: Path, checkpoints: CheckpointStore) -> Checkpoint 
         fix = f"restore a checkpoint; or, to start at step 0, run `{command}`, then the same command again"
         raise InputError(what, where=str(run), fix=fix)
     return found
+
+
+def patience_at(run: Path, job: Job, step: int) -> Patience:
+    """Return what the validations up to a step say about the end of a training; see `validation.patience`."""
+    found: dict[int, dict[str, float]] = {}
+    for event in read_events(run) if job.train.validation.patience else ():
+        if event.kind in ("start", "rewind"):
+            found = {at: figures for at, figures in found.items() if at <= event.step}
+        elif event.kind == "validation" and event.step <= step:
+            found[event.step] = {name: math.nan if value is None else value for name, value in event.figures.items()}
+    patience = Patience(job.train.validation, best_figure(job.train.checkpoint))
+    for at in sorted(found):
+        patience.add(found[at])
+    return patience
+
+
+def is_complete(run: Path, job: Job, step: int) -> bool:
+    """Return whether a run that has saved a step is finished: all steps are done, or nothing improves any more."""
+    return step >= job.steps or (step > 0 and patience_at(run, job, step).exhausted)
 
 
 def rewind(run: Path, checkpoints: CheckpointStore, step: int) -> None:

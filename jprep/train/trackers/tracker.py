@@ -33,7 +33,7 @@ def metrics(event: Event, job: Job) -> dict[str, float]:
         return {}
     found = {_NAMES.get(name, name): value for name, value in event.figures.items()}
     if group == "train":
-        found["epoch"] = event.step * job.train.batch / job.samples
+        found["epoch"] = job.epochs(event.step)
     return {f"{group}/{name}": float("nan") if value is None else value for name, value in found.items()}
 
 

@@ -1,4 +1,4 @@
-"""The batches of a job: packed text or labelled rows, for training and validation."""
+"""The batches of a job: packed text, conversations or labelled rows, for training and validation."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from jprep.dataset.conversations.sampler import ConversationSampler
 from jprep.dataset.labelled.dataset import LabelledBatch, LabelledSampler
 from jprep.dataset.manifest import TRAIN, VALIDATION
 from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.sampler import Batch, TextSampler, open_split_data
+from jprep.dataset.sampling.staged import StagedSampler
 from jprep.errors import ConfigError, MismatchError
 from jprep.train.job.config import Job
-from jprep.train.job.data_summary import text_sampler
+from jprep.train.job.data_summary import conversation_sampler, text_sampler
 from jprep.train.job.labelled_data import LabelledSplits, read_labelled_splits
 from jprep.train.run.directory import sample_lists_folder
+
+AnySampler = TextSampler | StagedSampler | LabelledSampler | ConversationSampler
 
 
 class Batches:
@@ -34,15 +38,15 @@ class Batches:
 
     def __init__(self, run: Path, job: Job) -> None:
         self._run, self._job = run, job
-        self._rows = _read(run, job) if job.train.data else None
+        self._rows = _read(run, job) if job.train.has_labelled_rows else None
         self.train = self._split(TRAIN)
-        self._validation: TextSampler | LabelledSampler | None = None
+        self._validation: AnySampler | None = None
         if self.train.samples != job.samples:
             what = f"an epoch has {self.train.samples} samples, but the job was built for {job.samples}"
             raise MismatchError(what, where=str(run), fix="give `jprep train` another output directory")
 
     @property
-    def validation(self) -> TextSampler | LabelledSampler:
+    def validation(self) -> AnySampler:
         """The sampler of the validation split.
 
         Raises:
@@ -63,10 +67,12 @@ class Batches:
             batch = sampler.batch(step, rank, world)
             yield _first_epoch(batch) if batch.epochs.any() else batch
 
-    def _split(self, split: str) -> TextSampler | LabelledSampler:
-        return self._labelled(split, self._rows) if self._rows else self._text(split)
+    def _split(self, split: str) -> AnySampler:
+        if self._rows:
+            return self._labelled(split, self._rows)
+        return _conversations(self._run, self._job, split) if self._job.chat else self._text(split)
 
-    def _text(self, split: str) -> TextSampler:
+    def _text(self, split: str) -> TextSampler | StagedSampler:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
         mix = job.mix if split == TRAIN else None
@@ -87,6 +93,20 @@ def _read(run: Path, job: Job) -> LabelledSplits:
     from jprep.tokenizer import load_tokenizer  # imports libraries that runs on packed text do not need
 
     return read_labelled_splits(job.train, load_tokenizer(run / job.tokenizer), run, job.labels)
+
+
+def _conversations(run: Path, job: Job, split: str) -> ConversationSampler:
+    from jprep.dataset.conversations.encoding import ChatEncoder
+    from jprep.tokenizer import load_tokenizer  # both import libraries that runs on packed text do not need
+
+    section, chat = job.train, job.chat
+    assert chat  # as this is a job of `sft`
+    files = section.data if split == TRAIN else section.validation_data
+    if not files:
+        raise ConfigError("there is nothing to validate on", fix="give validation_data")
+    encoder = ChatEncoder(load_tokenizer(run / job.tokenizer), chat.template, str(run))
+    data = encoder.read([run / path for path in files], section.sft.messages, section.length)
+    return conversation_sampler(section, data, job.special, split)
 
 
 def _first_epoch(batch: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,23 @@ class Decision(NamedTuple):
 
     save: bool = False
     stop: bool = False
+
+
+@dataclass
+class DueActions:
+    """What to do after a step, in this order.
+
+    Attributes:
+        log: log the metrics.
+        validate: measure the metrics of the validation split.
+        checkpoint: save. `validated` sets it if the loss is among the best, so read it after that.
+        stop: the run is being stopped; `batches` ends after this step.
+    """
+
+    log: bool
+    validate: bool
+    checkpoint: bool
+    stop: bool
 
 
 class RankSync:

@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -28,33 +27,17 @@ from jprep.train.run.directory import CHECKPOINTS, HEARTBEAT, INIT, checkpoints_
 from jprep.train.run.events import MEMORY, EventKind, record_event
 from jprep.train.run.log import on_stderr
 from jprep.train.run.ranks import RankLock
+from jprep.train.run.resume import patience_at
 from jprep.train.worker.batches import Batches
 from jprep.train.worker.checkpoint_saver import CheckpointSaver
 from jprep.train.worker.out_of_memory import end_figures, memory_errors
 from jprep.train.worker.prefetch import Item, prefetch
 from jprep.train.worker.profiling import open_profiler
-from jprep.train.worker.rank_sync import Decision, RankSync
+from jprep.train.worker.rank_sync import Decision, DueActions, RankSync
 from jprep.train.worker.unsupervised import RunStart, await_start, lead_start
 
 _HEARTBEAT_SECONDS = 0.2
 _PATIENCE = 1.5  # times `silent_minutes` for other ranks: the supervisor ends an attempt with a rank that hangs before
-
-
-@dataclass
-class DueActions:
-    """What to do after a step, in this order.
-
-    Attributes:
-        log: log the metrics.
-        validate: measure the metrics of the validation split.
-        checkpoint: save. `validated` sets it if the loss is among the best, so read it after that.
-        stop: the run is being stopped; `batches` ends after this step.
-    """
-
-    log: bool
-    validate: bool
-    checkpoint: bool
-    stop: bool
 
 
 class Session:
@@ -110,7 +93,9 @@ class Session:
         self._resources.callback(self._saver.close)
         self.resume = await_files(self.run / CHECKPOINTS / start.resume) if start.resume else None
         self.start = self._step = step_of(self.resume) if self.resume else 0
-        self._stop, self._validated = False, (0, dict[str, float]())
+        self._validated = 0, dict[str, float]()
+        self._patience = patience_at(self.run, self.job, self.start)
+        self._early = self._stop = self.start > 0 and self._patience.exhausted
         self._due, self._best = DueActions(False, False, False, False), self._checkpoints.best()
         self._open_data()
         self.profiler = open_profiler(self.run, self._rank, self._world)
@@ -248,6 +233,16 @@ class Session:
             best = self._sync.decide(f"best-{step}", Decision(save=self._best.beaten_by(loss, figures)))
             self._due.checkpoint = best.save
         self._best.add(loss, figures)
+        if self.job.train.validation.patience:
+            self._stop_early(step)
+
+    def _stop_early(self, step: int) -> None:
+        """End training with a checkpoint of this step, if nothing has improved for too long."""
+        self._patience.add(self._validated[1])
+        decision = Decision(stop=self._patience.exhausted)
+        if step < self.job.steps and self._sync.decide(f"patience-{step}", decision).stop:
+            self._early = self._stop = True
+            self._due.stop = self._due.checkpoint = True
 
     def check(self, step: int, value: float, name: str = "loss") -> None:
         """Check that a metric is finite before anything is saved. `log` and `validated` check their losses.
@@ -321,10 +316,11 @@ class Session:
         if self._step < self.job.steps and not self.stopping:
             what = f"the worker ended after {self._step} of {self.job.steps} steps"
             raise JprepError(what, where=str(self.run))
-        if self._step < self.job.steps:
+        if self._step < self.job.steps and not self._early:
             self._record("signal", self._step, note="stopped by a signal")
         else:
-            self._record("end", self._step, {"code": 0})
+            note = "no improvement; see train.validation.patience" if self._early else ""
+            self._record("end", self._step, {"code": 0}, note)
         self.close()
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ def validation_metrics(job: Job, world: int = 1, hooks: Sequence[Hook] = ()) -> 
         world: the number of ranks.
         hooks: a user's own metrics.
     """
-    if job.train.data:
+    if job.train.has_labelled_rows:
         return Metrics(job, world, hooks)
     return NextSentenceMetrics(job, world) if job.train.next_sentence else None
 

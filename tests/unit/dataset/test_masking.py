@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, MaskingConfig, threshold
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, threshold
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.random.counter_bits import bits, key

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from jprep.dataset.manifest import DatasetConfig, ShardRange, check_dataset_config, dataset_config, read_dataset
 from jprep.dataset.mix import MixConfig, MixStage, check_mix, has_same_rows
-from jprep.dataset.sampling.masking import Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.mixed_order import MixedOrder, Shares
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
@@ -163,7 +164,7 @@ def test_a_documented_order() -> None:
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 12])
-@pytest.mark.parametrize("packing", ["stream", "complete", "line"])
+@pytest.mark.parametrize("packing", ["stream", "complete", "line", "best_fit"])
 def test_ranks_partition_the_global_batch(dataset: Path, world: int, packing: str) -> None:
     ours = pickle.loads(pickle.dumps(sampler(dataset, MIX, packing=packing)))
     whole, parts = ours.batch(7), [ours.batch(7, rank, world) for rank in range(world)]
@@ -171,12 +172,12 @@ def test_ranks_partition_the_global_batch(dataset: Path, world: int, packing: st
         assert (np.concatenate([getattr(part, field) for part in parts]) == getattr(whole, field)).all()
 
 
-@pytest.mark.parametrize("packing", ["stream", "complete", "line"])
+@pytest.mark.parametrize("packing", ["stream", "complete", "line", "best_fit"])
 def test_no_row_has_tokens_of_two_sources(dataset: Path, packing: str) -> None:
     ours, sources = sampler(dataset, MIX, packing=packing), source_ranges(read_dataset(dataset), "train")
     firsts = ours._samples.firsts
     for source, first, stop in zip(sources, firsts[:-1], firsts[1:], strict=True):
-        starts, sizes = ours._samples.spans(np.arange(first, stop))
+        _, starts, sizes = ours._samples.pieces(np.arange(first, stop))
         assert (starts >= source.start).all() and (starts + sizes <= source.stop).all()
         if packing != "line":  # every token of the source is in one row
             assert sizes.sum() == source.stop - source.start

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking
 from jprep.dataset.sampling.pair_sampler import PairSampler, truncation
 from jprep.dataset.sampling.sampler import Batch, SamplerConfig, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds

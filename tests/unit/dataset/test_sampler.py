@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.dataset.manifest import SENTENCE_START, WORD_START, DatasetManifest, write_dataset
-from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking
 from jprep.dataset.sampling.sample_index import SeparatorIds
 from jprep.dataset.sampling.sampler import SampleOrder, Sampler, SamplerConfig, SplitData, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids

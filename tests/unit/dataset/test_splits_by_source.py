@@ -17,7 +17,7 @@ RECIPE = """
 name = "legal"
 [corpus]
 normalizers = []
-segmenter = "jumandic"
+segmenter = "pointwise"
 dedup = { documents = false, lines = false }
 [[corpus.sources]]
 name = "train"

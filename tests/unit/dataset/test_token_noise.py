@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.sampling.masking import Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
 from jprep.dataset.sampling.special_ids import special_ids
 from jprep.dataset.sampling.token_noise import gumbel_noise, id_words, mix32, noise_keys

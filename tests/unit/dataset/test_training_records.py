@@ -15,7 +15,8 @@ from jprep.dataset.exports import export_dataset, read_export_manifest
 from jprep.dataset.exports.base import ExportOptions
 from jprep.dataset.exports.tfrecord import training_rows
 from jprep.dataset.manifest import read_dataset
-from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids

@@ -56,7 +56,7 @@ def test_the_command_accepts_the_same_names() -> None:
 def test_every_combination_loads_without_a_warning(
     source: SourceKind, backend: BackendName, text: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for model, segmenter in itertools.product(choices.models_for(backend), ("jumandic", "none")):
+    for model, segmenter in itertools.product(choices.models_for(backend), ("pointwise", "none")):
         for tokenizer in choices.TOKENIZERS:
             chosen = answers_for(source, text, backend=backend, model=model, tokenizer=tokenizer, segmenter=segmenter)
             with caplog.at_level(logging.WARNING):

@@ -17,8 +17,9 @@ from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.pipeline.run import RunPlan, RunReporter, execute_plan, plan_run, run_step
 from jprep.pipeline.submitted_training import plan_submission
 from jprep.train.hosts.submission import submit_training
-from jprep.train.job.config import Job, ScheduleConfig
+from jprep.train.job.config import Job
 from jprep.train.job.fingerprint import job_fingerprint
+from jprep.train.optimization.schedule import ScheduleConfig
 from jprep.train.run.directory import open_run
 from jprep.train.run.events import record_event
 from tests.fakes.small_dataset import SPLITS, lay_out
@@ -116,6 +117,29 @@ def test_the_command_waits_for_the_job_of_its_training(slurm: Path, monkeypatch:
 
 def test_a_finished_training_is_not_submitted(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end(slurm / RUN, plan_steps(slurm, monkeypatch, 20), code=0)
+    assert train(planned(slurm)) == (0, ["trained"]) and not Path("submitted").exists()
+
+
+def test_a_training_that_no_longer_improved_is_finished(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended before its last step; see `validation.patience`."""
+    job = plan_steps(slurm, monkeypatch, 20)
+    patient = msgspec.structs.replace(job.train.validation, every_steps=2, patience=2)
+    job = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, validation=patient))
+    job = msgspec.structs.replace(
+        job, fingerprint=job_fingerprint(job.train, job.model, job.steps, job.made_from, job.computed)
+    )
+    monkeypatch.setattr("jprep.pipeline.submitted_training.build_run_job", lambda *of, **more: job)
+    saved = SimpleNamespace(committed=lambda: [SimpleNamespace(step=6)])
+    monkeypatch.setattr("jprep.pipeline.submitted_training.checkpoints_of", lambda run, job: saved)
+    open_run(slurm / RUN, job)
+    for step, loss in ((2, 3.0), (4, 3.5)):
+        record_event(slurm / RUN, "validation", step, {"loss": loss})
+    record_event(slurm / RUN, "end", 4, {"code": 0})
+    assert train(planned(slurm))[0] == 1 and Path("submitted").exists()  # only one validation without improvement
+    Path("submitted").unlink()
+    Path("looks").unlink(missing_ok=True)
+    record_event(slurm / RUN, "validation", 6, {"loss": 3.1})
+    record_event(slurm / RUN, "end", 6, {"code": 0})
     assert train(planned(slurm)) == (0, ["trained"]) and not Path("submitted").exists()
 
 

@@ -12,8 +12,8 @@ from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_reci
 from jprep.pipeline.steps import wanted_steps
 from jprep.pipeline.tiny_scale import BATCH, LENGTH, STEPS, list_changes, scale_down
 from jprep.train.job.config import TrainConfig
-from jprep.train.job.schedule import check_schedule
-from jprep.train.models import PRESETS, TokenizerInfo, model_config
+from jprep.train.models import FAMILIES, PRESETS, TokenizerInfo, model_config
+from jprep.train.optimization.schedule import check_schedule
 from tests.conftest import ROOT
 
 SOURCES = [
@@ -118,7 +118,7 @@ def test_given_weights_are_left_out_because_they_would_not_fit() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_becomes_a_model_of_its_kind(preset: str) -> None:
-    task = "clm" if preset.startswith(("gpt2", "llama")) else "mlm"
+    task = "clm" if FAMILIES[PRESETS[preset]["model_type"]].causal else "mlm"
     section = trained(task=task, model={"preset": preset}).model
     small, big = (
         model_config(each, task, TokenizerInfo(1000, LENGTH, 0, 2, 1))

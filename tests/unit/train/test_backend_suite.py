@@ -67,9 +67,9 @@ def test_sentences_begin_where_the_marks_say(tmp_path: Path):
 def test_a_case_makes_a_job_with_a_curve_of_its_length(tmp_path: Path, name: str):
     chosen = case_of(name)
     tokenizer = write_suite_tokenizer(tmp_path / "tokenizer", chosen.special)
-    labelled = chosen.section["task"] in ("classify", "regress")
-    rows = write_suite_rows(tmp_path / "rows", chosen.section["task"]) if labelled else {}
-    dataset = None if labelled else write_suite_dataset(tmp_path / "dataset", chosen.special)
+    own = chosen.section["task"] in ("classify", "regress", "sft")
+    rows = write_suite_rows(tmp_path / "rows", chosen.section["task"]) if own else {}
+    dataset = None if own else write_suite_dataset(tmp_path / "dataset", chosen.special)
     job = build_job(parse_train_config(chosen.section | rows, name), name, "any", {}, tokenizer, dataset)
     curve = golden_curve(name)
     assert job.steps == len(curve.train) == STEPS

@@ -37,7 +37,7 @@ class Parts:
             name: [[[[4 + token % 250 for token in sentence] for sentence in part] for part in one] for one in several]
             for name, several in SPLITS.items()
         }
-        made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "jumandic"}}
+        made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "pointwise"}}
         fields = {"made_from": made_from, "vocab_size": loaded.vocab_size} | changes
         self.dataset = lay_out(folder / "dataset", documents, **fields)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,17 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.errors import InputError
-from jprep.io.safetensors_file import Floats, Shape
+from jprep.errors import InputError, JprepError, MachineError
+from jprep.io import tensor_pieces
+from jprep.io.safetensors_file import Floats, Shape, write_tensors
+from jprep.io.tensor_pieces import Piece, TensorPieces
 from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
     WEIGHTS,
     CheckpointReader,
     TrainProgress,
     average_shapes,
+    join_pieces,
     tensors_of_part,
     write_from_first,
     write_part,
+    write_pieces,
     write_progress,
 )
 
@@ -93,3 +99,134 @@ def test_each_tensor_has_one_writer_and_parts_are_about_equal(shapes: dict[str, 
     assert sorted(name for own in shares for name in own) == sorted(shapes)
     sizes = [sum(map(math.prod, own.values())) for own in shares]
     assert max(sizes) - min(sizes) <= max(map(math.prod, shapes.values()), default=0)
+
+
+VIEWS: dict[str, Shape] = {"b": (7,), "a": (5, 3), "c": (2, 4), "d": (1,)}
+"""Shapes along whose axes the tensors of `SHAPES` are divided."""
+
+
+def pieces_of(name: str, cuts: tuple[int, ...]) -> Iterator[tuple[str, Floats]]:
+    """Yield the pieces of a tensor that is cut in two along each axis of its view."""
+    key = name.rpartition(".")[2]
+    whole = TENSORS[key].reshape(VIEWS[key])
+    edges = (sorted({0, cut % size, size}) for cut, size in zip(cuts, whole.shape, strict=False))
+    for bounds in itertools.product(*(itertools.pairwise(each) for each in edges)):
+        part = whole[tuple(slice(*bound) for bound in bounds)]
+        yield Piece(name, whole.shape, tuple(first for first, _ in bounds)).key, part
+
+
+def write_divided(folder: Path, parts: int, cuts: tuple[int, ...], writers: Iterator[int]) -> None:
+    averages = {f"{mark}.{name}": SHAPES[name] for mark in "mv" for name in SHAPES}
+    for kind, shapes in ((WEIGHTS, SHAPES), (OPTIMIZER, averages)):
+        own: list[dict[str, Floats]] = [{} for _ in range(parts)]
+        for name in shapes:
+            for key, numbers in pieces_of(name, cuts):
+                own[next(writers) % parts][key] = numbers
+        for part, pieces in enumerate(own):
+            write_pieces(folder, kind, shapes, pieces, part, parts)
+
+
+@given(
+    parts=st.integers(2, 4),
+    cuts=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    writers=st.lists(st.integers(0, 3), min_size=1, max_size=7),
+    block=st.sampled_from([1, 6, 1 << 20]),
+)
+def test_joined_pieces_are_the_files_of_whole_tensors(
+    parts: int, cuts: tuple[int, int], writers: list[int], block: int
+) -> None:
+    """They do not depend on how tensors are divided, or who writes which piece; memory is that of a block."""
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tensor_pieces, "_BLOCK", block)
+        whole, divided = Path(name, "whole"), Path(name, "divided")
+        whole.mkdir()
+        divided.mkdir()
+        for part in range(parts):
+            own = tensors_of_part(dict(sorted(SHAPES.items())), part, parts)
+            for kind, shapes in ((WEIGHTS, own), (OPTIMIZER, average_shapes(own, own))):
+                write_part(whole, kind, shapes, lambda name: [TENSORS[name.rpartition(".")[2]]], part, parts)
+        write_divided(divided, parts, cuts, itertools.cycle(writers))
+        join_pieces(divided, parts)
+        files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in (whole, divided)]
+        assert files[0] == files[1]
+
+
+def test_blocks_of_a_joined_tensor_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_pieces, "_BLOCK", 6)
+    path, pieces = tmp_path / "pieces.safetensors", dict(pieces_of("a", (2, 1)))
+    write_tensors(path, {key: each.shape for key, each in pieces.items()}, lambda key: [pieces[key]])
+    blocks = list(TensorPieces([path], {"a": SHAPES["a"]}).blocks("a"))
+    assert [block.shape for block in blocks] == [(2, 3), (2, 3), (1, 3)]
+    assert np.array_equal(np.concatenate(blocks), TENSORS["a"])
+
+
+def test_a_missing_piece_is_an_error(tmp_path: Path) -> None:
+    write_divided(tmp_path, 2, (1, 1), itertools.cycle([0, 1]))
+    write_pieces(tmp_path, WEIGHTS, SHAPES, {}, 1, 2)
+    with pytest.raises(JprepError, match="the pieces of 'a' have"):
+        join_pieces(tmp_path, 2)
+    assert not list(tmp_path.glob("model-*")), "nothing is written before all pieces are found"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "problem"),
+    [
+        ({**SHAPES, "e": (4,)}, "'e' have 0 numbers, and the tensor has 4"),
+        ({"a": SHAPES["a"]}, "'[bcd]' belong to no tensor"),
+    ],
+)
+def test_the_pieces_are_those_of_all_tensors(shapes: dict[str, Shape], problem: str, tmp_path: Path) -> None:
+    write_divided(tmp_path, 2, (1, 1), itertools.repeat(1))
+    write_pieces(tmp_path, WEIGHTS, shapes, {}, 0, 2)
+    with pytest.raises(JprepError, match=f"the pieces of {problem}"):
+        join_pieces(tmp_path, 2)
+    assert not list(tmp_path.glob("model-*"))
+
+
+Boxes = list[tuple[Shape, Shape]]
+"""Starts and shapes of the pieces of a tensor of (4, 6)."""
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        [((0, 0), (2, 6)), ((1, 0), (2, 6))],
+        [((0, 0), (2, 6)), ((0, 0), (2, 6))],
+        [((0, 0), (2, 6)), ((3, 0), (2, 6))],
+        [((0, 0), (3, 4)), ((2, 2), (2, 4)), ((0, 4), (2, 2))],
+    ],
+    ids=["overlapping", "twice", "outside", "overlapping in a corner"],
+)
+def test_as_many_numbers_with_a_hole_are_an_error(boxes: Boxes, tmp_path: Path) -> None:
+    with pytest.raises(JprepError, match="the pieces of 'w' overlap"):
+        open_pieces(tmp_path, boxes)
+
+
+def test_pieces_need_not_be_a_grid(tmp_path: Path) -> None:
+    """Five pieces around the one in the middle, as the bricks of a wall."""
+    boxes: Boxes = [((0, 0), (1, 4)), ((0, 4), (3, 2)), ((3, 2), (1, 4)), ((1, 0), (3, 2)), ((1, 2), (2, 2))]
+    assert np.array_equal(np.concatenate(list(open_pieces(tmp_path, boxes).blocks("w"))), np.ones((4, 6)))
+
+
+def open_pieces(folder: Path, boxes: Boxes) -> TensorPieces:
+    """Write each piece to a file, and open all as one tensor of ones."""
+    paths = [folder / f"{number}.safetensors" for number in range(len(boxes))]
+    for path, (start, shape) in zip(paths, boxes, strict=True):
+        key = Piece("w", (4, 6), start).key
+        write_tensors(path, {key: shape}, lambda key, shape=shape: [np.ones(shape, np.float32)])  # type: ignore[misc]
+    return TensorPieces(paths, {"w": (4, 6)})
+
+
+def test_without_pieces_nothing_is_joined(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "three", 3)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    join_pieces(folder, 3)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_file_of_pieces_that_does_not_appear_is_an_error(tmp_path: Path) -> None:
+    for kind in (WEIGHTS, OPTIMIZER):
+        write_pieces(tmp_path, kind, {}, {}, 0, 2)
+    with pytest.raises(MachineError, match="does not appear") as error:
+        join_pieces(tmp_path, 2)
+    assert error.value.where == str(tmp_path / "pieces-model-00001-of-00002.safetensors")

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from jprep.train.backend import Host, Plan, Target
-from jprep.train.models.flops import flops_per_token, peak_flops
+from jprep.train.job.config import ModelConfig, TrainConfig
+from jprep.train.models import TokenizerInfo, model_config, parameter_count
+from jprep.train.models.flops import flops_per_token, idle_parameters, peak_flops
 from jprep.train.planning import duration
 from jprep.train.planning.duration import Duration
 
@@ -19,6 +21,21 @@ def test_flops_per_token() -> None:
 def test_models_with_other_names_for_layers_and_width_count_alike() -> None:
     model = {"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 4}
     assert flops_per_token(model, 10, 5) == 60 + 12 * 3 * 4 * 5
+
+
+def test_attention_costs_what_it_attends_to() -> None:
+    heads = {"model_type": "qwen3", "num_hidden_layers": 3, "hidden_size": 4, "num_attention_heads": 2, "head_dim": 8}
+    assert flops_per_token(heads, 10, 5) == 60 + 12 * 3 * 16 * 5
+    local = {"model_type": "modernbert", "num_hidden_layers": 4, "hidden_size": 4, "num_attention_heads": 2,
+             "global_attn_every_n_layers": 3, "local_attention": 8}  # fmt: skip
+    assert flops_per_token(local, 10, 100) == 60 + 12 * 4 * (2 * 100 + 2 * 9)
+    assert flops_per_token(local, 10, 5) == 60 + 12 * 4 * 4 * 5
+
+
+def test_only_the_experts_of_a_token_count() -> None:
+    model = model_config(ModelConfig(preset="qwen3-moe-30b-a3b"), "clm", TokenizerInfo(151936, 512))
+    active = parameter_count(model, "clm") - idle_parameters(model)
+    assert active == 3_353_032_704  # "3B active"
 
 
 @pytest.mark.parametrize(
@@ -55,10 +72,17 @@ def test_fp32_has_a_lower_peak() -> None:
 
 
 def job(steps: int, samples: int = 1000, **options: object) -> Any:
-    section = SimpleNamespace(batch=10, length=100, data=[], precision="bf16")
+    section = TrainConfig(batch=10, length=100, precision="bf16")
     model = {"model_type": "gpt2", "n_layer": 2, "n_embd": 8}
     return SimpleNamespace(
-        train=section, model=model, parameters=10**6, steps=steps, samples=samples, options=options, backend="mine"
+        train=section,
+        model=model,
+        parameters=10**6,
+        steps=steps,
+        samples=samples,
+        options=options,
+        backend="mine",
+        epochs=lambda step: step * 10 / samples,
     )
 
 

@@ -327,10 +327,12 @@ def test_local_requirements_of_a_backend_are_installed_from_the_same_source(
         about.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{lines}")
         if origin:
             about.joinpath("direct_url.json").write_text(json.dumps({"url": origin, "dir_info": {"editable": True}}))
-        if name.startswith("jprep-"):
-            about.joinpath("entry_points.txt").write_text("[jprep]\nx = x\n")
+        groups = {"jprep": "console_scripts", "jprep-words": "jprep_pointwise", "plain-one": "jprepared"}
+        about.joinpath("entry_points.txt").write_text(f"[{groups.get(name, 'jprep')}]\nx = x\n")
 
     others = ("plain-one", "not-there", "jprep-aside; extra == 'worker'")
+    installed_here("jprep", "jprep-words>=0.1")
+    installed_here("jprep-words", origin="file:///words")
     installed_here("jprep-upper", "jprep>=0.1", "jprep-lower>=0.1", *others)
     installed_here("jprep-lower", "jprep>=0.1", "jprep-base", origin="file:///lower")
     for name in ("jprep-base", "jprep-aside"):
@@ -338,7 +340,7 @@ def test_local_requirements_of_a_backend_are_installed_from_the_same_source(
     installed_here("plain-one", origin="file:///a/build/folder/that/is/gone")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = environments.local_distributions("jprep-upper")
-    assert found == ["jprep", "jprep-upper", "jprep-lower", "jprep-base"]
+    assert found == ["jprep", "jprep-upper", "jprep-words", "jprep-lower", "jprep-base"]
     assert environments.pip_requirements("jprep-lower") == ["--editable", "/lower"]
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from jprep.dataset.manifest import dataset_config, read_dataset
 from jprep.dataset.mix import MixConfig
-from jprep.dataset.sampling.masking import Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
 from jprep.dataset.sampling.sources import source_ranges
 from jprep.errors import ConfigError

@@ -30,6 +30,17 @@ SMALL = {
     "roberta": {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12},
     "electra": {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12},
     "llama": {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12},
+    "modernbert": {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 12},
+    "deberta-v2": {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12},
+    "qwen3_moe": {
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_experts": 6,
+        "moe_intermediate_size": 10,
+        "num_experts_per_tok": 2,
+    },
+    "qwen3": {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 12},
 }
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((kind, {}) for kind in SMALL),
@@ -38,6 +49,11 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("electra", {"embedding_size": 8}),
     ("llama", {"num_key_value_heads": 2, "head_dim": 6, "attention_bias": True, "mlp_bias": True}),
     ("llama", {"tie_word_embeddings": True, "rope_theta": 500.0}),
+    ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 1024}}),
+    ("modernbert", {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True}),
+    ("modernbert", {"decoder_bias": False, "classifier_pooling": "mean", "global_attn_every_n_layers": 2}),
+    ("deberta-v2", {"type_vocab_size": 2, "conv_kernel_size": 3, "position_buckets": 8}),
+    ("qwen3", {"num_key_value_heads": 2, "head_dim": 6, "attention_bias": True, "tie_word_embeddings": True}),
 ]
 CASES = [(kind, more, task) for kind, more in VARIANTS for task in FAMILIES[kind].classes]
 
@@ -57,6 +73,14 @@ def config_of(kind: str, task: Any, about: TokenizerInfo = ABOUT, **more: Any) -
         ("roberta-base", "mlm", 50265, 124_697_433),
         ("roberta-large", "mlm", 50265, 355_412_057),
         ("llama-1b", "clm", 32000, 1_100_048_384),
+        ("llama3-1b", "clm", 128256, 1_235_814_400),
+        ("llama3-8b", "clm", 128256, 8_030_261_248),
+        ("modernbert-base", "mlm", 50368, 149_655_232),
+        ("modernbert-large", "mlm", 50368, 395_881_664),
+        ("qwen3-0.6b", "clm", 151936, 596_049_920),
+        ("qwen3-1.7b", "clm", 151936, 1_720_574_976),
+        ("qwen3-4b", "clm", 151936, 4_022_468_096),
+        ("qwen3-moe-30b-a3b", "clm", 151936, 30_532_122_624),
     ],
 )
 def test_published_sizes_have_their_published_numbers_of_weights(preset, task, vocab, expected):
@@ -71,7 +95,7 @@ def test_every_preset_makes_a_model_for_each_of_its_tasks(preset):
         assert config["architectures"] == [served]
         tensors = parameters(config, task)
         assert all(tensor.std > 0 for tensor in tensors.values() if tensor.kind == "normal")
-        assert {len(tensor.shape) for tensor in tensors.values() if tensor.kind == "normal"} == {2}
+        assert {len(tensor.shape) for tensor in tensors.values() if tensor.kind == "normal"} <= {2, 3}
         assert {len(tensor.shape) for tensor in tensors.values() if tensor.kind != "normal"} <= {1, 2}
 
 
@@ -137,6 +161,17 @@ def test_activations_match_the_documentation(preset, attention, numbers):
     assert kept == 8 * 256 * layers * 512 * numbers * 4
 
 
+def test_wide_heads_and_the_experts_of_a_token_take_memory():
+    def values(preset: str, **config: Any) -> float:
+        made = model_config(ModelConfig(preset=preset, config=config), "classify", ABOUT)
+        kept = training_memory(made, "classify", 8, 256, "fp32") - 16 * parameter_count(made, "classify")
+        return kept / (8 * 256 * 4 * made["num_hidden_layers"])
+
+    assert values("qwen3-tiny", head_dim=32) == 32 * 128
+    assert values("qwen3-tiny", head_dim=48) == 32 * 128 + 6 * 64
+    assert values("qwen3-moe-tiny", head_dim=32) == 20 * 128 + 2 * (4 * 96 + 2 * 128)
+
+
 @pytest.mark.parametrize(
     ("section", "task", "says"),
     [
@@ -158,11 +193,27 @@ def test_activations_match_the_documentation(preset, attention, numbers):
         ({"preset": "roberta-tiny", "config": {"max_position_embeddings": 17}}, "mlm", "18"),
         ({"preset": "llama-tiny", "config": {"num_key_value_heads": 3}}, "clm", "cannot share"),
         ({"preset": "llama-tiny", "config": {"head_dim": 5}}, "clm", "even"),
+        ({"preset": "qwen3-moe-tiny", "config": {"num_experts_per_tok": 9}}, "clm", "at most num_experts"),
+        ({"preset": "deberta-v2-tiny", "config": {"conv_kernel_size": 4}}, "mlm", "odd number"),
+        ({"preset": "deberta-v2-tiny", "config": {"legacy": False}}, "mlm", "unknown key"),
+        ({"preset": "llama-tiny", "config": {"rope_scaling": 2.0}}, "clm", "a table"),
+        ({"preset": "llama-tiny", "config": {"rope_scaling": {"rope_type": "longrope"}}}, "clm", "type 'longrope'"),
+        ({"preset": "llama-tiny", "config": {"rope_scaling": {"rope_type": "linear"}}}, "clm", "needs factor"),
+        ({"preset": "llama-tiny", "config": {"rope_scaling": {"type": "linear", "factor": 0.5}}}, "clm", "at least 1"),
+        ({"preset": "llama-tiny", "config": {"rope_scaling": {"type": "linear", "beta_fast": 8}}}, "clm", "no key"),
     ],
 )
 def test_invalid_models_are_refused(section, task, says):
     with pytest.raises(ConfigError, match=says):
         model_config(ModelConfig(**section), task, ABOUT)
+
+
+def test_rope_scaling_is_written_as_transformers_checks_it():
+    given = {"type": "yarn", "factor": 4, "original_max_position_embeddings": 512, "beta_fast": None}
+    config = config_of("llama", "clm", rope_scaling=given)
+    assert config["rope_scaling"] == {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
+    assert isinstance(config["rope_scaling"]["factor"], float)
+    assert "rope_scaling" not in config_of("llama", "clm", rope_scaling={"rope_type": "default"})
 
 
 @pytest.mark.parametrize(("preset", "task"), [("gpt2-tiny", "classify"), ("roberta-tiny", "mlm")])
@@ -172,7 +223,7 @@ def test_a_missing_padding_token_is_refused(preset, task):
 
 
 SCRIPT = """
-import json, sys, tempfile, torch, transformers
+import copy, json, sys, tempfile, torch, transformers
 from pathlib import Path
 from safetensors import safe_open
 
@@ -182,9 +233,14 @@ def plain(value):
 
 found = []
 for config in json.load(sys.stdin):
-    made = transformers.AutoConfig.for_model(**config)
-    made.rope_theta = (getattr(made, "rope_parameters", None) or {}).get("rope_theta")  # where version 5 puts it
-    unknown = [key for key in config if not hasattr(made, key) or plain(getattr(made, key)) != config[key]]
+    made = transformers.AutoConfig.for_model(**copy.deepcopy(config))
+    known = {key: plain(getattr(made, key)) for key in config if hasattr(made, key)}
+    rope = dict(getattr(made, "rope_parameters", None) or {})  # where version 5 puts them
+    scaling = {key: value for key, value in rope.items() if key != "rope_theta"}
+    known |= {"rope_theta": rope.get("rope_theta"), "rope_scaling": scaling}
+    for key, layers in (("global_rope_theta", "full_attention"), ("local_rope_theta", "sliding_attention")):
+        known[key] = rope.get(layers, {}).get("rope_theta")
+    unknown = [key for key in config if key not in known or known[key] != config[key]]
     model = getattr(transformers, config["architectures"][0])(made)
     tensors = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +253,7 @@ for config in json.load(sys.stdin):
                 kind = "zeros" if not value.any() else "ones" if (value == 1).all() else "normal"
                 tensors[name] = [list(value.shape), kind, rows]
     parameters = sum(one.numel() for one in model.parameters())
-    changed = [key for key in config if key in saved and saved[key] != config[key]]
+    changed = [key for key in config if key in saved and saved[key] != config[key] and key != "rope_scaling"]
     found.append([tensors, parameters, unknown + changed])
 json.dump(found, sys.stdout)
 """

@@ -11,8 +11,8 @@ from jprep.errors import MismatchError
 from jprep.train.exporting.checkpoint_selection import select_checkpoint
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
-from jprep.train.job.schedule import learning_rate
 from jprep.train.launcher.supervisor import supervise
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.run.directory import checkpoints_of, open_run, read_job
 from tests.fakes.small_run import plan_of, weights
 from tests.fakes.trained_run import trained_run

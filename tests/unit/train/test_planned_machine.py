@@ -10,7 +10,7 @@ import pytest
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan, Target
-from jprep.train.job.config import CheckpointConfig, ModelConfig
+from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig
 from jprep.train.models.flops import peak_flops
 from jprep.train.planning import machine
 from jprep.train.planning.cost import estimate_cost, parse_price
@@ -141,7 +141,7 @@ def test_the_cost_of_the_published_gpt2_xl_run() -> None:
 def job(*, parameters: int = 10**9, ids: int = 50_000, pad: int = 0, batch: int = 64, **checkpoint: int) -> Any:
     keep = CheckpointConfig(**checkpoint)
     model = ModelConfig(pad_vocab=pad)
-    section = SimpleNamespace(batch=batch, length=1024, data=[], checkpoint=keep, model=model)
+    section = TrainConfig(batch=batch, length=1024, checkpoint=keep, model=model)
     return SimpleNamespace(train=section, model={"vocab_size": ids}, parameters=parameters, backend="mine", samples=9)
 
 

@@ -16,8 +16,11 @@ from jprep.train.backend import Backend, Environment, Finding, Plan, Target
 from jprep.train.launcher import launch
 from jprep.train.planning import checks
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
+from jprep.train.planning.memory_estimate import estimate_activations, estimate_job_memory
 from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
+from jprep.train.run.directory import read_job
 from tests.fakes.numpy_backend import Numpy
+from tests.fakes.trained_run import trained_run
 
 SECTION = "train.backend.mine"
 
@@ -99,3 +102,16 @@ def test_an_environment_that_cannot_be_inspected_is_a_finding(monkeypatch: pytes
 def test_a_missing_device_is_a_note_if_the_plan_is_for_another_machine() -> None:
     assert missing_device("JAX", "GPU", "use a CPU", planned_elsewhere=False).level == "error"
     assert missing_device("JAX", "GPU", "use a CPU", planned_elsewhere=True).level == "note"
+
+
+def test_matrices_that_muon_updates_have_one_average(tmp_path: Path) -> None:
+    adamw, muon = (
+        read_job(trained_run(tmp_path / kind, task="clm", kind="gpt2", optimizer={"kind": kind}))
+        for kind in ("adamw", "muon")
+    )
+    width, inner, layers = adamw.model["n_embd"], adamw.model["n_inner"], adamw.model["n_layer"]
+    matrices = layers * (4 * width**2 + 2 * width * inner)
+    plain, less = (estimate_job_memory(job, 0, attention=False) for job in (adamw, muon))
+    assert plain - less == 4 * matrices > 0
+    kept = [estimate_activations(job, 8, attention=False, gradient_checkpointing=False) for job in (adamw, muon)]
+    assert kept[0] == kept[1] > 0

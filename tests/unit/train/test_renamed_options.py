@@ -12,8 +12,9 @@ import pytest
 from jprep.engine.checksummed_json import encode_checksummed
 from jprep.errors import ConfigError
 from jprep.train.job import renamed
-from jprep.train.job.config import ScheduleConfig, parse_train_config
+from jprep.train.job.config import parse_train_config
 from jprep.train.job.renamed import parse_options
+from jprep.train.optimization.schedule import ScheduleConfig
 from jprep.train.run.directory import read_job
 from tests.fakes.small_run import small_run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+from jprep.errors import ConfigError
 from jprep.train.backend import Backend, Finding
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
@@ -23,10 +24,18 @@ def check_options(options: Options) -> None:
     """Check ranges and combinations of options.
 
     Raises:
-        ConfigError: an option is out of range, or does not go with another one.
+        ConfigError: an option is out of range, does not go with another one, or needs another one.
     """
     check_ranges(options, SECTION, not_negative=("processes", "micro_batch", "threads", "port"))
+    _check_nvme(options)
     check_machine(options, options.device, "cpu" if options.device == "cpu" else "gpu", SECTION)
+
+
+def _check_nvme(options: Options) -> None:
+    if options.offload_optimizer == "nvme" and not Path(options.nvme_path).is_absolute():
+        given = f"{options.nvme_path!r} is relative" if options.nvme_path else "none is given"
+        what = f'offload_optimizer = "nvme" needs the absolute path of a directory on a local disk: {given}'
+        raise ConfigError(what, where=f"{SECTION}.nvme_path", fix='for example nvme_path = "/scratch/swap"')
 
 
 def environment_findings(backend: Backend, options: Options) -> list[Finding]:

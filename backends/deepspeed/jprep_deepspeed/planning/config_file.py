@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from jprep.errors import ConfigError
 from jprep_deepspeed.options import SECTION
-from jprep_deepspeed.planning.config_keys import RENAMED_OFFLOADS
+from jprep_deepspeed.planning.config_keys import FORMER_THREADS, RENAMED_OFFLOADS, THREADS
 
 _ZERO = "zero_optimization"
 
@@ -36,6 +36,10 @@ def read_config_file(path: str) -> ConfigFile:
     raw, notes = _read(path), list[str]()
     if isinstance(zero := raw.get(_ZERO), Mapping):
         raw = raw | {_ZERO: _translate(zero, path, notes)}
+    if isinstance(files := raw.get("aio"), Mapping) and FORMER_THREADS in files:
+        kept = {key: value for key, value in files.items() if key != FORMER_THREADS}
+        raw = raw | {"aio": {THREADS: files[FORMER_THREADS], **kept}}
+        notes.append(f"{FORMER_THREADS} of {Path(path).name} is used as {THREADS}, its name in DeepSpeed today")
     return ConfigFile(raw, notes)
 
 

@@ -25,7 +25,7 @@ _ZERO: dict[str, Any] = {
     "zero_hpz_partition_size": int,
     "offload_optimizer": {
         "device": str, "pin_memory": bool, "buffer_count": int, "fast_init": bool, "pipeline_read": bool,
-        "pipeline_write": bool, "ratio": float, "cpuadam_cores_perc": float,
+        "pipeline_write": bool, "ratio": float, "cpuadam_cores_perc": float, "nvme_path": str,
     },
     "offload_param": {"device": str, "pin_memory": bool, "buffer_count": int, "buffer_size": int, "max_in_cpu": int},
 }  # fmt: skip
@@ -75,6 +75,10 @@ KNOWN_KEYS: dict[str, Any] = {
     },
     "torch_autocast": {"enabled": bool, "dtype": str},
     "zero_optimization": _ZERO,
+    "aio": {
+        "block_size": int, "queue_depth": int, "intra_op_parallelism": int, "single_submit": bool,
+        "overlap_events": bool, "use_gds": bool,
+    },
     "optimizer": {"type": str, "params": _ADAM},
     "scheduler": {"type": str, "params": _WARMUP},
 }  # fmt: skip
@@ -86,7 +90,6 @@ _PARTS = "jprep supports data parallelism and ZeRO; it does not split the layers
 _SAVED = "jprep saves checkpoints itself: [train.checkpoint]"
 _TRACKED = "jprep records metrics itself: train.trackers, and events.jsonl in the run directory"
 _REMOVED = "DeepSpeed has removed it"
-_NVME = 'jprep offloads to the host\'s memory only: "device": "cpu"'
 
 REFUSED_KEYS: dict[str, str] = {
     **dict.fromkeys(("curriculum_learning", "data_efficiency", "dataloader_drop_last"), _DATA),
@@ -102,7 +105,6 @@ REFUSED_KEYS: dict[str, str] = {
     "activation_checkpointing": "set `gradient_checkpointing = true` in [train.backend.deepspeed]",
     "amp": "DeepSpeed has removed Apex; set train.precision",
     "managed_gradient_accumulation": "jprep's plan determines gradient accumulation",
-    "aio": _NVME,
     "bf16.immediate_grad_update": _OTHER,
     "fp16.auto_cast": _OTHER,
     "torch_autocast.lower_precision_safe_modules": _OTHER,
@@ -122,11 +124,13 @@ REFUSED_KEYS: dict[str, str] = {
     "zero_optimization.zero_quantized_nontrainable_weights": _OTHER,
     "zero_optimization.zero_quantized_gradients": _OTHER,
     "zero_optimization.save_muon_momentum_buffer_in_memory": "jprep's optimizer is AdamW",
-    "zero_optimization.offload_optimizer.nvme_path": _NVME,
     "zero_optimization.offload_optimizer.super_offload": _OTHER,
-    "zero_optimization.offload_param.nvme_path": _NVME,
+    "zero_optimization.offload_param.nvme_path": 'jprep keeps weights on the device or in main memory: "device": "cpu"',
 }
 """Key → why jprep refuses it, unless it is disabled."""
+
+FORMER_THREADS, THREADS = "thread_count", "intra_op_parallelism"
+"""A former key of aio, and its name today."""
 
 RENAMED_OFFLOADS = {
     "cpu_offload": "offload_optimizer",

@@ -47,15 +47,15 @@ def _value(key: str, value: Any) -> ExpectedValue:
 
 def _layout(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
     zero = "zero_optimization"
-    optimizer, param = ("cpu" if away else "none" for away in (layout.offload_optimizer, layout.offload_param))
     return {
         "train_batch_size": _value("train.batch", job.train.batch),
         "train_micro_batch_size_per_gpu": _value(f"{SECTION}.micro_batch", layout.micro_batch),
         "gradient_accumulation_steps": _value("train.batch / processes / micro_batch", layout.accumulate),
         "vocabulary_size": _value("the tokenizer's vocab_size", job.model["vocab_size"]),
         f"{zero}.stage": _value(f"{SECTION}.stage", layout.stage),
-        f"{zero}.offload_optimizer.device": _value(f"{SECTION}.offload_optimizer", optimizer),
-        f"{zero}.offload_param.device": _value(f"{SECTION}.offload_param", param),
+        f"{zero}.offload_optimizer.device": _value(f"{SECTION}.offload_optimizer", layout.offload_optimizer),
+        f"{zero}.offload_param.device": _value(f"{SECTION}.offload_param", "cpu" if layout.offload_param else "none"),
+        f"{zero}.offload_optimizer.nvme_path": _value(f"{SECTION}.nvme_path", layout.nvme_path),
         f"{zero}.offload_optimizer.ratio": _value("jprep's share of the optimizer that is offloaded", 1.0),
         f"{zero}.zero_hpz_partition_size": _value("jprep's number of copies of sharded weights", 1),
         f"{zero}.compute_grad_norm": _value("the norm that jprep clips by and logs", True),
@@ -122,11 +122,14 @@ def _schedule(job: Job) -> dict[str, ExpectedValue]:
 
 
 def _schedule_type(job: Job) -> ExpectedValue:
-    """Return DeepSpeed's schedule; none ends linearly at a floor above 0."""
+    """Return DeepSpeed's schedule; none ends linearly at a floor above 0, restarts, or is stable before its decay."""
     section = job.train.schedule
+    if section.restarts:
+        return ExpectedValue("train.schedule.restarts", section.restarts, ())
     if section.kind == "linear" and section.floor > 0:
         return ExpectedValue("train.schedule.floor", section.floor, ())
-    return ExpectedValue("train.schedule.kind", section.kind, (_SCHEDULES[section.kind],))
+    own = _SCHEDULES.get(section.kind)
+    return ExpectedValue("train.schedule.kind", section.kind, (own,) if own else ())
 
 
 def _equal(value: Any, expected: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jprep.train.job.config import Job
-from jprep.train.job.schedule import INITIAL_LOSS_SCALE
+from jprep.train.optimization.loss_scale import INITIAL_LOSS_SCALE
 from jprep_deepspeed.planning.layout import Layout
 
 BUCKET_SIZE = 50_000_000
@@ -13,6 +13,9 @@ BUCKET_SIZE = 50_000_000
 
 BUCKET_ALIGNMENT = 64
 """Bucket sizes are multiples of it; ZeRO 1 and 2 need even ones."""
+
+SWAPPED_NUMBERS = 100_000_000
+"""Weights whose optimizer state is read from files at a time. DeepSpeed's default of 1e9 takes 16 GB a process."""
 
 
 def generate_config(job: Job, layout: Layout) -> dict[str, Any]:
@@ -57,8 +60,12 @@ def _zero(job: Job, layout: Layout) -> dict[str, Any]:
     bucket = min(BUCKET_SIZE, -(-job.parameters // BUCKET_ALIGNMENT) * BUCKET_ALIGNMENT)
     zero |= {"contiguous_gradients": True, "overlap_comm": layout.device == "cuda"}
     zero |= {"reduce_bucket_size": bucket, "allgather_bucket_size": bucket}
-    if layout.offload_optimizer:
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": layout.device == "cuda"}
+    pinned = {"pin_memory": layout.device == "cuda"}
+    if layout.offload_optimizer != "none":
+        zero["offload_optimizer"] = {"device": layout.offload_optimizer, **pinned}
+    if layout.offload_optimizer == "nvme":
+        zero["offload_optimizer"]["nvme_path"] = layout.nvme_path
+        zero["sub_group_size"] = SWAPPED_NUMBERS
     if layout.offload_param:
-        zero["offload_param"] = {"device": "cpu", "pin_memory": layout.device == "cuda"}
+        zero["offload_param"] = {"device": "cpu", **pinned}
     return zero

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jprep_deepspeed.options import Device
+from jprep_deepspeed.options import Device, Offload
 
 STAGES = range(4)
 """ZeRO stages."""
+
+SMALLEST_STAGE: dict[Offload, int] = {"none": 0, "cpu": 1, "nvme": 3}
+"""The smallest stage in which the optimizer state can be kept in a place."""
 
 
 class Layout(NamedTuple):
@@ -19,8 +22,9 @@ class Layout(NamedTuple):
         micro_batch: rows that pass through the model at a time in each process.
         accumulate: number of micro-batches for each update.
         stage: ZeRO stage.
-        offload_optimizer: whether the optimizer state is in main memory.
+        offload_optimizer: where the optimizer state is kept.
         offload_param: whether weights are in main memory.
+        nvme_path: directory for an optimizer state in files.
         gradient_checkpointing: whether only the layers' inputs are kept for the backward pass.
     """
 
@@ -29,8 +33,9 @@ class Layout(NamedTuple):
     micro_batch: int
     accumulate: int
     stage: int
-    offload_optimizer: bool = False
+    offload_optimizer: Offload = "none"
     offload_param: bool = False
+    nvme_path: str = ""
     gradient_checkpointing: bool = False
 
     @property
@@ -44,5 +49,6 @@ class Layout(NamedTuple):
 
     def with_stage(self, stage: int) -> Layout:
         """Return the layout in another stage, with the offloads that are available there."""
-        optimizer, param = self.offload_optimizer and stage > 0, self.offload_param and stage == max(STAGES)
+        optimizer = self.offload_optimizer if stage >= SMALLEST_STAGE[self.offload_optimizer] else "none"
+        param = self.offload_param and stage == max(STAGES)
         return self._replace(stage=stage, offload_optimizer=optimizer, offload_param=param)

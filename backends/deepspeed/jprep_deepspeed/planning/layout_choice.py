@@ -11,13 +11,14 @@ from jprep.train.hosts.processes import host_count, processes_per_host
 from jprep.train.job.config import Job
 from jprep.train.planning.memory_fit import make_target
 from jprep.train.planning.micro_batch import check_micro_batch, rows_per_device
-from jprep_deepspeed.options import SECTION, Device, Options
+from jprep_deepspeed.options import SECTION, Device, Offload, Options
 from jprep_deepspeed.planning.checks import check_options
 from jprep_deepspeed.planning.generated_config import generate_config
-from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.layout import SMALLEST_STAGE, STAGES, Layout
 from jprep_deepspeed.planning.memory import MemoryEstimate, estimate_memory
 from jprep_deepspeed.planning.stage_selection import StageSelector
 from jprep_deepspeed.planning.user_config import UserConfig
+from jprep_torch.planning.checks import check_experts
 
 
 class ChosenLayout(NamedTuple):
@@ -57,6 +58,7 @@ def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
             configuration disagrees with the job.
     """
     check_options(given)
+    check_experts(job)
     device = _choose_device(given, host)
     processes = processes_per_host(given.processes, host, SECTION, on_gpus=device == "cuda")
     world = processes * host_count(host)
@@ -100,10 +102,15 @@ def _widest_layout(options: Options, device: Device, world: int, rows: int) -> L
         micro_batch=rows,
         accumulate=1,
         stage=0,
-        offload_optimizer=options.offload_optimizer == "cpu",
+        offload_optimizer=_optimizer_place(options),
         offload_param=options.offload_param == "cpu",
+        nvme_path=options.nvme_path,
         gradient_checkpointing=options.gradient_checkpointing,
     )
+
+
+def _optimizer_place(options: Options) -> Offload:
+    return "none" if options.offload_optimizer == "auto" else options.offload_optimizer
 
 
 def _choose_device(options: Options, host: Host) -> Device:
@@ -114,12 +121,15 @@ def _choose_device(options: Options, host: Host) -> Device:
 
 def _allowed_stages(options: Options, world: int) -> list[int]:
     """Return the ZeRO stages that the options allow, the smallest first."""
-    smallest = 3 if options.offload_param == "cpu" else 1 if options.offload_optimizer == "cpu" else 0
+    name, place = "offload_optimizer", _optimizer_place(options)
+    smallest = SMALLEST_STAGE[place]
+    if options.offload_param == "cpu":
+        name, place, smallest = "offload_param", "cpu", max(STAGES)
     if options.stage == "auto":
         return list(range(smallest, 4 if world > 1 else smallest + 1))
     if options.stage < smallest:
-        name, fix = ("offload_param", "stage = 3") if smallest == 3 else ("offload_optimizer", "stage = 1, 2 or 3")
-        what = f'{name} = "cpu" is not available in ZeRO stage {options.stage}'
+        fix = "stage = 3" if smallest == max(STAGES) else "stage = 1, 2 or 3"
+        what = f'{name} = "{place}" is not available in ZeRO stage {options.stage}'
         raise ConfigError(what, where=f"{SECTION}.stage", fix=f'{fix}, or {name} = "none"')
     return [options.stage]
 

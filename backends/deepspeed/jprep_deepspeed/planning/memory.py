@@ -14,6 +14,7 @@ _FP32, _HALF, _ADAM = 4, 2, 8  # bytes of a number; of AdamW's two averages
 _ALL_REDUCE = 500_000_000  # numbers that DeepSpeed reduces at a time if gradients are not sharded
 _BUCKET = 500_000_000  # default bucket size of zero_optimization
 _GATHERED = {"stage3_max_live_parameters": 1_000_000_000, "stage3_prefetch_bucket_size": 50_000_000}
+_SWAPPED = 16  # bytes of a number in the group that is updated, with an optimizer state in files
 _REDUCED_HALF = 8  # bytes of a half-precision number while it is reduced: itself, in fp32, and the result
 
 
@@ -28,6 +29,7 @@ class MemoryEstimate(NamedTuple):
         buffers: for communication, and stage 3's gathered weights.
         total: the peak: at the end of the forward pass, or while gradients are reduced.
         host: bytes in main memory, with offloading.
+        disk: bytes in files, with an optimizer state there.
     """
 
     weights: int
@@ -37,6 +39,7 @@ class MemoryEstimate(NamedTuple):
     buffers: int
     total: int
     host: int = 0
+    disk: int = 0
 
     def parts(self) -> Iterator[tuple[str, int]]:
         """Yield the name and the bytes of each part. The peak does not contain all of them."""
@@ -70,9 +73,9 @@ def estimate_memory(job: Job, layout: Layout, zero: Mapping[str, Any]) -> Memory
     part = -(-count // layout.world) if layout.stage else count
     gradients, activations = _gradients(count, number, part, layout, zero), _activations(job, layout)
     weights, master, gathered = _weights(count, number, part, layout, zero)
-    optimizer, host = _ADAM * part, 0
-    if layout.offload_optimizer:
-        host = master + optimizer + 2 * _FP32 * part  # accumulated gradients, and those being accumulated
+    optimizer = _ADAM * part
+    host, disk = _away(master + optimizer, part, layout, zero)
+    if layout.offload_optimizer != "none":
         master = optimizer = 0
         gradients = _Gradients(0, 0, gradients.sent)
     if layout.offload_param:
@@ -80,7 +83,24 @@ def estimate_memory(job: Job, layout: Layout, zero: Mapping[str, Any]) -> Memory
     buffers = max(gradients.sent, gathered)
     peak = max(activations + gathered + gradients.kept, gradients.summed + buffers)
     total = weights + master + optimizer + peak
-    return MemoryEstimate(weights + master, gradients.summed, optimizer, activations, buffers, total, host)
+    return MemoryEstimate(weights + master, gradients.summed, optimizer, activations, buffers, total, host, disk)
+
+
+def _away(state: int, part: int, layout: Layout, zero: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the bytes of an offloaded optimizer state in main memory, and in files.
+
+    Args:
+        state: bytes of fp32 weights and averages.
+        part: number of weights of this process.
+        layout: where they are kept.
+        zero: DeepSpeed's `zero_optimization`.
+    """
+    if layout.offload_optimizer == "none":
+        return 0, 0
+    if layout.offload_optimizer == "cpu":
+        return state + 2 * _FP32 * part, 0  # accumulated gradients, and those being accumulated
+    held = min(part, int(zero.get("sub_group_size", part)))
+    return _SWAPPED * held + _FP32 * part, state + _FP32 * part
 
 
 def _weights(count: int, number: int, part: int, layout: Layout, zero: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -49,10 +49,12 @@ class StageSelector:
         """Return a line for each stage, and what would fit if the chosen layout does not."""
         stages = STAGES if chosen.world > 1 else [chosen.stage]
         notes = [self._line(chosen.with_stage(stage), taken=stage == chosen.stage) for stage in stages]
-        if chosen.offload_optimizer and not (self.target.on_host or self.target.host_memory):
+        if chosen.offload_optimizer != "none" and not (self.target.on_host or self.target.host_memory):
             needed = self._estimate(chosen).host * self.target.count / _GB
             what = f"the memory of the host is not known: all processes need an estimated {needed:.2f} GB there"
             notes.append(f"{what}; set {SECTION}.host_memory = GiB of each host")
+        if disk := self._estimate(chosen).disk:
+            notes.append(f"each process keeps {disk / _GB:.2f} GB in files below {chosen.nvme_path}")
         if not self._may_fit(chosen):
             notes.append(f"what would fit: {'; '.join(self._suggestions(chosen)) or 'nothing known'}")
         return notes
@@ -116,7 +118,7 @@ def _alternatives(layout: Layout) -> Iterator[list[tuple[str, Layout]]]:
     yield [(f"micro_batch = {size}", layout.with_micro_batch(size)) for size in sizes]
     lean, words = layout._replace(gradient_checkpointing=True), "gradient_checkpointing = true"
     yield [(words, lean)]
-    offloaded = lean._replace(stage=max(1, layout.stage), offload_optimizer=True)
+    offloaded = lean._replace(stage=max(1, layout.stage), offload_optimizer="cpu")
     yield [(f'stage = {offloaded.stage}, {words}, offload_optimizer = "cpu"', offloaded)]
     all_offloaded = offloaded._replace(stage=last, offload_param=True)
     yield [(f'stage = {last}, {words}, offload_optimizer = "cpu", offload_param = "cpu"', all_offloaded)]

@@ -72,6 +72,8 @@ class UserConfig:
         for name in ("offload_optimizer", "offload_param"):
             if getattr(options, name) == AUTO:
                 found[name] = given.get(f"zero_optimization.{name}.device", AUTO)
+        if not options.nvme_path:
+            found["nvme_path"] = given.get("zero_optimization.offload_optimizer.nvme_path", "")
         if not options.micro_batch:
             accumulate = given.get("gradient_accumulation_steps", 0)
             divided = rows // accumulate if accumulate > 0 and rows % accumulate == 0 else 0
@@ -138,7 +140,7 @@ class UserConfig:
         try:
             return msgspec.convert(msgspec.to_builtins(options), Options)
         except msgspec.ValidationError as error:
-            fix = 'stage 0 to 3; "device": "cpu" or "none"; integers'
+            fix = 'stage 0 to 3; "device": "cpu", "nvme" (of the optimizer) or "none"; integers'
             raise ConfigError(f"{self._file} is not supported: {error}", where=self._path, fix=fix) from error
 
     def _walk(
@@ -153,6 +155,8 @@ class UserConfig:
                     raise ConfigError(what, where=self._path, fix=f"remove {name}")
             elif key not in known:
                 raise self._unknown(name, key, [*known, *_refused_keys(parents)])
+            elif value is None and known[key] is str:
+                continue  # as without the key
             elif not isinstance(known[key], dict):
                 yield self._checked(path, value, known[key])
             elif isinstance(value, Mapping):

@@ -28,15 +28,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _train(given: argparse.Namespace) -> int:
+    from jprep_deepspeed.worker.swapping import swap_directory
     from jprep_deepspeed.worker.train_state import TrainState  # an export needs no DeepSpeed
     from jprep_torch.worker.trainer import Trainer
 
     def train(session: Session) -> None:
-        job, config = session.job, given.settings
+        job = session.job
         hooks = load_run_hooks(session.run, job)
         deterministic = DeepSpeed().read_options(job.options).deterministic
         timeout = process_timeout(job)
-        with join_processes(given.device, deterministic=deterministic, timeout=timeout, alone=True) as context:
+        with (
+            swap_directory(given.settings) as config,
+            join_processes(given.device, deterministic=deterministic, timeout=timeout, alone=True) as context,
+        ):
             how = {"gradient_checkpointing": given.gradient_checkpointing, "hooks": hooks, "profiler": session.profiler}
             state = TrainState(job, session.initial_weights, session.resume, context, config, **how)
             Trainer(session, context, state, config["train_micro_batch_size_per_gpu"], hooks).train()

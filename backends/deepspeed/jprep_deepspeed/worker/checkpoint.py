@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 from torch import Tensor
 
-from jprep.io.safetensors_file import Floats, Shape
+from jprep.io.safetensors_file import Floats
 from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
     WEIGHTS,
@@ -20,7 +21,9 @@ from jprep.train.run.checkpoint_files import (
     write_part,
     write_progress,
 )
-from jprep_deepspeed.worker.parallel import SHARDED_WEIGHTS_STAGE, ParallelModel
+from jprep_deepspeed.worker.parallel import ParallelModel
+from jprep_deepspeed.worker.sharded_state import ShardedState
+from jprep_torch.models.expert_weights import FileTensors, read_weight
 from jprep_torch.worker.distributed.context import DistributedContext
 
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
@@ -35,9 +38,11 @@ def save(folder: Path, model: ParallelModel, progress: TrainProgress, context: D
         progress: number of updates and the loss scale.
         context: this process's device and rank.
     """
-    _write(folder, WEIGHTS, model.shapes, lambda name: _whole_weight(model, name), context)
+    _write(folder, WEIGHTS, FileTensors(model.shapes, lambda name: _whole_weight(model, name)), context)
     shapes = average_shapes(model.shapes, model.trained)
-    _write(folder, OPTIMIZER, shapes, lambda name: _whole_average(model, name), context)
+    _write(folder, OPTIMIZER, FileTensors(shapes, lambda name: _whole_average(model, name)), context)
+    if model.sharded:
+        model.sharded.release()
     if not context.rank:
         write_progress(folder, progress)
 
@@ -52,25 +57,50 @@ def restore(model: ParallelModel, weights: Mapping[str, Floats], saved: Mapping[
         saved: AdamW's averages, `m.NAME` and `v.NAME`; empty for zeros.
         updates: number of updates so far.
     """
-    for part in _local_parts(model):
-        state = {key: torch.zeros_like(part) for key in _STATE_KEYS.values()}
-        model.optimizer.state[part] = {"step": torch.tensor(float(updates), device=part.device), **state}
-    if 0 < model.stage < SHARDED_WEIGHTS_STAGE:
+    if model.sharded:
+        _restore_groups(model, model.sharded, weights, saved, updates)
+        return
+    for part in (weight for group in model.optimizer.param_groups for weight in group["params"]):
+        _set_averages_to_zero(model, part, updates)
+    if model.stage:
         model.engine.optimizer._lazy_init_hp_params_optimizer_state()
-    for name, weight in model.trained.items():
+    _set_all(model, model.trained, weights, saved)
+
+
+def _restore_groups(
+    model: ParallelModel,
+    sharded: ShardedState,
+    weights: Mapping[str, Floats],
+    saved: Mapping[str, Floats],
+    updates: int,
+) -> None:
+    """Restore stage 3, one group of weights after the other, as files may hold the others."""
+
+    def group_of(name: str) -> int:
+        return sharded.group(model.trained[name])
+
+    for group, names in groupby(sorted(model.trained, key=group_of), key=group_of):
+        _set_averages_to_zero(model, sharded.hold(group, change=True), updates)
+        _set_all(model, names, weights, saved)
+    sharded.release()
+
+
+def _set_averages_to_zero(model: ParallelModel, part: Tensor, updates: int) -> None:
+    """Set the state of a tensor that PyTorch's optimizer updates in this process."""
+    state = {key: torch.zeros_like(part) for key in _STATE_KEYS.values()}
+    model.optimizer.state[part] = {"step": torch.tensor(float(updates), device=part.device), **state}
+
+
+def _set_all(
+    model: ParallelModel, names: Iterable[str], weights: Mapping[str, Floats], saved: Mapping[str, Floats]
+) -> None:
+    for name in names:
+        weight = model.trained[name]
         if model.stage:
-            _set(model, weight, None, weights[name])
+            _set(model, weight, None, read_weight(weights, name))
         for mark, key in _STATE_KEYS.items():
             if saved:
-                _set(model, weight, key, saved[f"{mark}.{name}"])
-
-
-def _local_parts(model: ParallelModel) -> list[Tensor]:
-    """Return the tensors that PyTorch's optimizer updates in this process: weights, or concatenated parts of them."""
-    if model.stage == SHARDED_WEIGHTS_STAGE:
-        parts: list[Tensor] = model.engine.optimizer.fp32_partitioned_groups_flat
-        return parts
-    return [weight for group in model.optimizer.param_groups for weight in group["params"]]
+                _set(model, weight, key, read_weight(saved, f"{mark}.{name}"))
 
 
 def _set(model: ParallelModel, weight: Any, key: str | None, values: Floats) -> None:
@@ -86,10 +116,10 @@ def _set(model: ParallelModel, weight: Any, key: str | None, values: Floats) -> 
     if not model.stage:
         model.optimizer.state[weight][key].view(-1).copy_(whole)
         return
-    if model.stage < SHARDED_WEIGHTS_STAGE:
+    if not model.sharded:
         weight.set_full_hp_param(whole, key)
         return
-    part, _ = model.engine.optimizer._get_fp32_opt_state_partition(weight, False, key)
+    part = model.sharded.part(weight, key, change=True)
     start = part.numel() * model.engine.global_rank
     own = whole[start : start + part.numel()]
     part[: len(own)].copy_(own)
@@ -100,13 +130,17 @@ def _whole_weight(model: ParallelModel, name: str) -> Tensor:
     if name in model.fixed:
         return model.fixed[name]
     weight = model.trained[name]
+    if model.sharded:
+        return model.sharded.whole(weight, None)
     return _gathered(safe_get_full_fp32_param(weight)) if model.stage else weight.detach()
 
 
 def _whole_average(model: ParallelModel, name: str) -> Tensor:
-    """Return a whole average by its name in the file, `m.NAME` or `v.NAME`. Each process must call it."""
+    """Return a whole average by its name, `m.NAME` or `v.NAME`. Each process must call it."""
     mark, _, weight_name = name.partition(".")
     weight, key = model.trained[weight_name], _STATE_KEYS[mark]
+    if model.sharded:
+        return model.sharded.whole(weight, key)
     if not model.stage:
         return model.optimizer.state[weight][key]
     return _gathered(safe_get_full_optimizer_state(weight, key))
@@ -117,28 +151,25 @@ def _gathered(tensor: Tensor | None) -> Tensor:
     return tensor.detach()
 
 
-def _write(
-    folder: Path, kind: str, shapes: Mapping[str, Shape], tensor: Callable[[str], Tensor], context: DistributedContext
-) -> None:
+def _write(folder: Path, kind: str, tensors: FileTensors, context: DistributedContext) -> None:
     """Gather all tensors in the same order on each process, and write those of this process as they come.
 
     Args:
         folder: the checkpoint's directory.
         kind: kind of the file.
-        shapes: shapes of all tensors.
-        tensor: gathers a tensor by its name.
+        tensors: all tensors of the files.
         context: this process's device and rank.
     """
-    names = iter(shapes)
+    names = iter(tensors)
 
     def blocks(wanted: str) -> Iterator[Floats]:
         for name in names:
-            found = tensor(name)
+            found = tensors[name]
             if name == wanted:
                 yield found.float().cpu().numpy()
                 return
 
-    own = tensors_of_part(shapes, context.rank, context.world)
+    own = tensors_of_part(tensors.shapes, context.rank, context.world)
     write_part(folder, kind, own, blocks, context.rank, context.world)
     for name in names:
-        tensor(name)
+        tensors[name]

@@ -11,16 +11,18 @@ import torch
 from deepspeed.accelerator import get_accelerator
 from torch import Tensor, nn
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, MachineError
 from jprep.io.safetensors_file import Floats, Shape
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
+from jprep_deepspeed.worker.sharded_state import ShardedState
+from jprep_deepspeed.worker.swapping import in_files
 from jprep_torch.models.model_with_loss import ModelWithLoss
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.parallel_model import enable_gradient_checkpointing
-from jprep_torch.worker.optimizer import adamw
+from jprep_torch.worker.optimizer import make_optimizer
 
 SHARDED_WEIGHTS_STAGE = 3
 """The stage in which weights are sharded."""
@@ -40,6 +42,7 @@ class ParallelModel(NamedTuple):
     Attributes:
         engine: DeepSpeed's engine.
         stage: ZeRO stage; in stage 0 each process has everything.
+        sharded: the fp32 weights and averages of stage 3.
         model: the model with its loss.
         optimizer: PyTorch's optimizer of the weights, or parts of weights, that this process updates.
         trained: trained weights by their names in files, sorted by name.
@@ -49,6 +52,7 @@ class ParallelModel(NamedTuple):
 
     engine: Any
     stage: int
+    sharded: ShardedState | None
     model: ModelWithLoss
     optimizer: torch.optim.Optimizer
     trained: dict[str, nn.Parameter]
@@ -83,8 +87,8 @@ def parallelize(
     _init_distributed(context)
     stage = _stage(config)
     _check(config, job.train.precision if stage else "fp32")
-    model = build_model(job.model, job.train.task, hooks.head)
-    names = weight_names(model, job.model, job.train.task)
+    model = build_model(job.model, job.train.objective, hooks.head)
+    names = weight_names(model, job.model, job.train.objective)
     dtype = HALF_PRECISION.get(job.train.precision) if stage else None
     shapes = {name: tuple(model.get_parameter(name).shape) for name in sorted(set(names.values()))}
     load_weights(model, names, weights, lambda tensor, _: tensor.to(dtype=dtype, copy=True), _sharder(config))
@@ -93,10 +97,11 @@ def parallelize(
     fixed = {name: torch.from_numpy(weights[name]).clone() for name in by_name if name not in trained}
     if gradient_checkpointing:
         enable_gradient_checkpointing(model)
-    module, optimizer = ModelWithLoss(model, job, hooks), adamw(trained, shapes, job.train.optimizer)
+    module, optimizer = ModelWithLoss(model, job, hooks), make_optimizer(trained, shapes, job.train.optimizer)
     engine, *_ = deepspeed.initialize(model=module, optimizer=optimizer, config=config, dist_init_required=False)
     _clip_exactly(engine.optimizer)
-    return ParallelModel(engine, stage, module, optimizer, trained, fixed, shapes)
+    sharded = ShardedState(engine.optimizer) if stage == SHARDED_WEIGHTS_STAGE else None
+    return ParallelModel(engine, stage, sharded, module, optimizer, trained, fixed, shapes)
 
 
 def _stage(config: Config) -> int:
@@ -118,6 +123,10 @@ def _check(config: Config, precision: str) -> None:
     if precision in HALF_PRECISION and not getattr(get_accelerator(), f"is_{precision}_supported")():
         what = f"DeepSpeed supports {precision} on this device in stage 0 only"
         raise ConfigError(what, where="train.precision", fix="use another precision, or stage = 0")
+    if in_files(config) and not get_accelerator().create_op_builder("AsyncIOBuilder").is_compatible():
+        what = "DeepSpeed cannot keep the optimizer state in files here: libaio's headers or a C++ compiler are missing"
+        fix = 'install them (Debian: apt install libaio-dev g++), or set offload_optimizer = "cpu"'
+        raise MachineError(what, where=f"{SECTION}.offload_optimizer", fix=fix)
     try:
         deepspeed.DeepSpeedConfig(deepcopy(config))
     except ValueError as error:

@@ -20,8 +20,8 @@ from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.distributed.context import DistributedContext
-from jprep_torch.worker.loss import add_count, labels_or_count
-from jprep_torch.worker.optimizer import LossScale, global_norm, rescale_gradients, unscale_and_clip
+from jprep_torch.worker.loss import Number, add_count, labels_or_count, or_one
+from jprep_torch.worker.optimizer import LossScale, global_norm, rescale_gradients, set_rate, unscale_and_clip
 from jprep_torch.worker.trainer import StepResult
 
 
@@ -77,16 +77,15 @@ class TrainState:
         return self._forward(self.model, inputs)
 
     def update(
-        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: Number, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
-        for group in self._parallel.optimizer.param_groups:
-            group["lr"] = rate
+        set_rate(self._parallel.optimizer, rate)
         loss, sums, count = self._accumulate_gradients(micro_batches, labels)
         divisor = labels_or_count(labels, count, self._context)
         with self._profiler.phase("optimizer"):
             if count is not None:
-                self._rescale(max(labels, 1) / float(divisor))
+                self._rescale(float(or_one(labels)) / float(divisor))
             norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
         return StepResult(loss / divisor, norm, self._scale.factor, sums)
 
@@ -102,7 +101,7 @@ class TrainState:
             return found
 
     def _accumulate_gradients(
-        self, micro_batches: Sequence[ModelInputs], labels: int
+        self, micro_batches: Sequence[ModelInputs], labels: Number
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Accumulate the gradient of the global batch's loss.
 
@@ -117,7 +116,7 @@ class TrainState:
         loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
         total = None
         # DeepSpeed averages gradients over processes; docs/training.md needs their sum.
-        factor = (1.0 if stage else self._scale.factor) * self._context.world / max(labels, 1)
+        factor = (1.0 if stage else self._scale.factor) * self._context.world / or_one(labels)
         for number, inputs in enumerate(micro_batches, 1):
             engine.set_gradient_accumulation_boundary(number == len(micro_batches))
             with self._profiler.phase("forward"):
@@ -156,7 +155,7 @@ class TrainState:
 
     def _unsharded_step(self, check: Callable[[float], None]) -> float:
         weights = self._parallel.trained.values()
-        norm = global_norm(weights)
+        norm = float(global_norm(weights))
         if not self._scale.accepts(norm):
             self._parallel.engine.zero_grad()
             return norm

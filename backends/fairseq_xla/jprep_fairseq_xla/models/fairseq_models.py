@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import jprep_fairseq_xla.worker.loss  # noqa: F401 - registers the task
 from jprep.io.safetensors_file import Floats
 from jprep.train.models import parameters
+from jprep_fairseq_xla.models.documents import RowDocuments
 from jprep_fairseq_xla.models.weights import tensor_locations, to_fairseq_weights
 from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions, command_line
 
@@ -45,7 +46,7 @@ def build_fairseq_model(
 
     Args:
         config: the config of transformers.
-        task: the job's task.
+        task: the task whose model and loss the job has.
         fairseq_options: fairseq's options.
         weights: weights by transformers' names.
     """
@@ -53,10 +54,19 @@ def build_fairseq_model(
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, command_line(fairseq_options)))
     fairseq_task = setup_task(cfg.task)
     model = fairseq_task.build_model(cfg.model)
+    fairseq_task.masking_documents = _row_documents(model, config).masking_documents
     _adapt(model, config)
     _load(model, config, task, weights)
     trained = _freeze_untrained(model, config, task)
     return FairseqModel(cfg, fairseq_task, model, fairseq_task.build_criterion(cfg.criterion), trained)
+
+
+def _row_documents(model: Any, config: dict[str, Any]) -> RowDocuments:
+    causal = config["model_type"] == "gpt2"
+    layered = model.decoder if causal else model.encoder.sentence_encoder
+    attentions = [layer.self_attn for layer in layered.layers]
+    first = 0 if causal else config["pad_token_id"] + 1
+    return RowDocuments(attentions, layered.embed_positions, first, causal=causal)
 
 
 def _adapt(model: Any, config: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "relu": "relu", "tan
 """transformers' name of an activation → fairseq's; its `gelu_accurate` is the one by tanh."""
 
 TASKS: dict[str, Task] = {"roberta": "mlm", "bert": "mlm", "gpt2": "clm"}
-"""`model_type` → the task that fairseq trains it for."""
+"""`model_type` → the objective that fairseq trains it with."""
 
 _ARCHITECTURES = {"roberta": "roberta", "bert": "bert_base", "gpt2": "transformer_lm"}
 _USER_OPTIONS = {
@@ -113,9 +113,9 @@ def check_model(job: Job) -> None:
     if job.train.task == "rtd":
         what = "fairseq-xla cannot train for rtd: fairseq has no ELECTRA, with a generator beside the discriminator"
         raise ConfigError(what, where="train.task", fix="use the backend torch, deepspeed or flax")
-    if TASKS.get(model_type) != job.train.task:
+    if TASKS.get(model_type) != job.train.objective:
         what = f"fairseq-xla cannot train a {model_type} for {job.train.task}"
-        fix = "use roberta or bert with mlm, gpt2 with clm, or another backend"
+        fix = "use roberta or bert with mlm, gpt2 with clm or sft, or another backend"
         raise ConfigError(what, where="train.model", fix=fix)
     if job.train.next_sentence:
         what = "fairseq-xla cannot train the next-sentence task: fairseq's sentence head has no bias, unlike BERT's"
@@ -215,6 +215,10 @@ def _optimizer(job: Job, accumulate: int) -> FairseqOptions:
         "kind": schedule.kind,
         "warmup_updates": schedule.warmup,
         "floor": schedule.floor,
+        "decay_steps": schedule.decay_steps,
+        "decay_shape": schedule.decay_shape,
+        "restarts": ",".join(map(str, schedule.restarts)),
+        "restart_warmup": schedule.restart_warmup,
         "total_num_update": schedule.total or job.steps,
         "update_freq": accumulate,
         "seed": section.seed,

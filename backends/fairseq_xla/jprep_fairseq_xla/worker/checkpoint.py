@@ -25,7 +25,7 @@ from jprep.train.run.checkpoint_files import (
 )
 from jprep_fairseq_xla.models.fairseq_models import FairseqModel
 from jprep_fairseq_xla.models.weights import tensor_locations, to_fairseq_weights, to_transformers_tensor
-from jprep_torch.worker.xla_adamw import M, V
+from jprep_torch.worker.update_rules.xla_adamw import M, V
 
 _STATE_KEYS = dict(zip(AVERAGES, (M, V), strict=True))
 """Name of an average in checkpoints → its key in the optimizer's state."""
@@ -44,7 +44,7 @@ def save(
         trainer: fairseq's trainer.
         first: whether this is the first process, which writes.
     """
-    locations = tensor_locations(job.model, job.train.task)
+    locations = tensor_locations(job.model, job.train.objective)
 
     def weight(name: str) -> Floats:
         return _to_numpy(weights[name])
@@ -79,7 +79,7 @@ def restore(saved: CheckpointReader, job: Job, built: FairseqModel, weights: Map
     adam = trainer.optimizer.optimizer
     adam.updates = saved.progress.updates
     for mark, key in _STATE_KEYS.items():
-        for name, array in to_fairseq_weights(job.model, job.train.task, _average_reader(saved, mark)).items():
+        for name, array in to_fairseq_weights(job.model, job.train.objective, _average_reader(saved, mark)).items():
             if name in built.trained:
                 adam.averages(weights[name])[key].copy_(torch.from_numpy(array))
     trainer.set_num_updates(saved.progress.updates)

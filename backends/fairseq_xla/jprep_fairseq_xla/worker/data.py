@@ -10,13 +10,14 @@ from torch import Tensor
 from jprep_torch.models.model_with_loss import NO_LABEL
 
 
-def fairseq_sample(model_type: str, ids: Tensor, labels: Tensor) -> dict[str, Any]:
-    """Return a batch in the form that fairseq's models and criteria take.
+def fairseq_sample(model_type: str, ids: Tensor, labels: Tensor, documents: Tensor | None = None) -> dict[str, Any]:
+    """Return a batch in the form that fairseq's models and criteria and `JprepTask` take.
 
     Args:
         model_type: transformers' name of the model's kind.
         ids: (rows, length).
         labels: (rows, length), `NO_LABEL` where there is none. Those of a decoder are shifted here.
+        documents: the document of each token, (rows, length); None if tokens see their whole row.
     """
     inputs = {"src_tokens": ids, "src_lengths": torch.full_like(ids[:, 0], ids.shape[1])}
     if model_type == "bert":
@@ -24,4 +25,5 @@ def fairseq_sample(model_type: str, ids: Tensor, labels: Tensor) -> dict[str, An
     if model_type == "gpt2":
         labels = torch.cat([labels[:, 1:], torch.full_like(labels[:, :1], NO_LABEL)], 1)
     known = (labels != NO_LABEL).sum()
-    return {"net_input": inputs, "target": labels, "ntokens": known, "nsentences": len(ids)}
+    counts = {"ntokens": known, "nsentences": len(ids)}
+    return {"net_input": inputs, "target": labels, "documents": documents, **counts}

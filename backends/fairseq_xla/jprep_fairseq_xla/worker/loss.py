@@ -53,6 +53,8 @@ class JprepTask(FairseqTask):
 
     Attributes:
         precision: returns the context of the forward pass.
+        masking_documents: returns the context of the forward and backward pass of rows, given the documents of their
+            tokens.
         losses: losses of the micro-batches trained on since they were last cleared: sums, natural logarithms.
         profiler: measures the phases of a step.
     """
@@ -61,6 +63,9 @@ class JprepTask(FairseqTask):
         super().__init__(cfg)
         self._dictionary = IdDictionary(cfg.ids, None if cfg.pad < 0 else cfg.pad)
         self.precision: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+        self.masking_documents: Callable[[Tensor | None], contextlib.AbstractContextManager[Any]] = (
+            contextlib.nullcontext
+        )
         self.losses: list[Tensor] = []
         self.profiler = Profiler(Path())
 
@@ -93,10 +98,11 @@ class JprepTask(FairseqTask):
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> tuple[Tensor, Any, dict[str, Any]]:
         """Accumulate the gradient of one micro-batch."""
-        with self.profiler.phase("forward"), self.precision():
-            loss, size, figures = criterion(model, sample)
-        with self.profiler.phase("backward"):
-            optimizer.backward(loss * 0 if ignore_grad else loss)
+        with self.masking_documents(sample["documents"]):
+            with self.profiler.phase("forward"), self.precision():
+                loss, size, figures = criterion(model, sample)
+            with self.profiler.phase("backward"):
+                optimizer.backward(loss * 0 if ignore_grad else loss)
         self.losses.append(loss.detach())
         return loss, size, figures
 
@@ -107,5 +113,5 @@ class JprepTask(FairseqTask):
 
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Tensor, Any, dict[str, Any]]:
         """Return the loss of one micro-batch."""
-        with torch.no_grad(), self.precision():
+        with self.masking_documents(sample["documents"]), torch.no_grad(), self.precision():
             return criterion(model, sample)

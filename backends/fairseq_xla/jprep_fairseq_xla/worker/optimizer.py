@@ -17,10 +17,10 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 from torch import Tensor, nn
 
-from jprep.train.job.config import OptimizerConfig, ScheduleConfig
-from jprep.train.job.schedule import learning_rate
+from jprep.train.optimization.optimizer import OptimizerConfig
+from jprep.train.optimization.schedule import ScheduleConfig, learning_rate
 from jprep.train.worker.profiling import Profiler
-from jprep_torch.worker.xla_adamw import XlaAdamW, clip
+from jprep_torch.worker.update_rules.xla_adamw import XlaAdamW, clip
 
 
 @dataclass
@@ -69,17 +69,29 @@ class JprepScheduleConfig(FairseqDataclass):
     kind: str = field(default="linear", metadata={"help": "how the learning rate decays"})
     warmup_updates: int = field(default=0, metadata={"help": "updates of the warm-up"})
     floor: float = field(default=0.0, metadata={"help": "final rate, as a share of the peak"})
+    decay_steps: int = field(default=0, metadata={"help": "updates of the decay of wsd"})
+    decay_shape: str = field(default="1-sqrt", metadata={"help": "the decay of wsd"})
+    restarts: str = field(default="", metadata={"help": "updates before which the schedule begins again"})
+    restart_warmup: int = field(default=0, metadata={"help": "updates of the warm-up after each restart"})
     total_num_update: int = field(default=1, metadata={"help": "updates until the rate reaches the floor"})
     lr: list[float] = II("optimization.lr")  # noqa: RUF009 - a reference, as in fairseq's own configurations
 
 
 @register_lr_scheduler("jprep", dataclass=JprepScheduleConfig)
 class JprepSchedule(FairseqLRScheduler):
-    """The schedule of `jprep.train.job.schedule`, which gives the first and the last update a rate, too."""
+    """The schedule of `jprep.train.optimization.schedule`, which gives the first and the last update a rate, too."""
 
     def step_update(self, num_updates: int) -> float:
         """Set the learning rate of the next update."""
         cfg = self.cfg
-        section = ScheduleConfig(kind=cfg.kind, warmup=cfg.warmup_updates, floor=cfg.floor)
+        section = ScheduleConfig(
+            kind=cfg.kind,
+            warmup=cfg.warmup_updates,
+            floor=cfg.floor,
+            decay_steps=cfg.decay_steps,
+            decay_shape=cfg.decay_shape,
+            restarts=[int(step) for step in cfg.restarts.split(",") if step],
+            restart_warmup=cfg.restart_warmup,
+        )
         self.optimizer.set_lr(learning_rate(num_updates, cfg.total_num_update, cfg.lr[0], section))
         return float(self.optimizer.get_lr())

@@ -21,6 +21,7 @@ from jprep_fairseq_xla.worker.data import fairseq_sample
 from jprep_fairseq_xla.worker.trainer import FairseqTrainer
 from jprep_torch.models.model_with_loss import ModelInputs
 from jprep_torch.worker.distributed.context import DistributedContext
+from jprep_torch.worker.loss import Number, or_one
 from jprep_torch.worker.trainer import StepResult
 
 
@@ -48,7 +49,7 @@ class TrainState:
         self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
-        self._built = build_fairseq_model(job.model, job.train.task, options, weights)
+        self._built = build_fairseq_model(job.model, job.train.objective, options, weights)
         self._built.task.precision = partial(context.autocast, job.train.precision)
         self._built.task.profiler = profiler or self._built.task.profiler
         self._trainer = FairseqTrainer(self._built, job, context.rank)
@@ -72,7 +73,7 @@ class TrainState:
         return loss, torch.empty(0), None
 
     def update(
-        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: Number, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Take one step; its learning rate is that of the scheduler in fairseq's options."""
         self._trainer.check = check
@@ -82,7 +83,7 @@ class TrainState:
         norm = float(self._trainer.norm)
         check(norm)
         # Read now: values that are not computed yet would become part of the next step's program.
-        loss = sum(float(loss) for loss in losses) / max(labels, 1)
+        loss = sum(float(loss) for loss in losses) / float(or_one(labels))
         return StepResult(torch.tensor(loss, dtype=torch.float64), norm, 1.0)
 
     def save(self, folder: Path) -> None:
@@ -95,4 +96,7 @@ class TrainState:
 
     def _sample(self, inputs: ModelInputs) -> dict[str, Any]:
         shard_rows = self._context.shard_rows
-        return fairseq_sample(self._job.model["model_type"], shard_rows(inputs.ids), shard_rows(inputs.labels))
+        documents = None if inputs.documents is None else shard_rows(inputs.documents)
+        return fairseq_sample(
+            self._job.model["model_type"], shard_rows(inputs.ids), shard_rows(inputs.labels), documents
+        )

@@ -12,17 +12,18 @@ from jax import Array, lax
 
 from jprep_flax.worker.sharding import shard_batch
 
+ApplyLayer = Callable[[Any, Array, Array | None, Array], Array]
+"""Applies one layer: its arguments are the layer, x, the layer's key, and the number of the layer from 0."""
 
-def scan_layers(
-    layers: nnx.Module, x: Array, key: Array | None, apply: Callable[[Any, Array, Array | None], Array], remat: bool
-) -> Array:
+
+def scan_layers(layers: nnx.Module, x: Array, key: Array | None, apply: ApplyLayer, remat: bool) -> Array:
     """Apply stacked layers to x, one after the other.
 
     Args:
         layers: one layer whose weights are stacked over all layers.
         x: input of the first layer.
         key: random key of dropout, from which each layer derives its own; None drops nothing.
-        apply: applies one layer: its arguments are the layer, x and the layer's key.
+        apply: applies one layer.
         remat: whether to recompute the activations of a layer in the backward pass.
     """
     graph, weights = nnx.split(layers)
@@ -31,7 +32,7 @@ def scan_layers(
     def one_layer(x: Array, scanned: tuple[Any, Array]) -> tuple[Array, None]:
         own_weights, number = scanned
         own_key = None if key is None else jax.random.fold_in(key, number)
-        return shard_batch(apply(nnx.merge(graph, own_weights), x, own_key)), None
+        return shard_batch(apply(nnx.merge(graph, own_weights), x, own_key, number)), None
 
     body = jax.checkpoint(one_layer) if remat else one_layer
     return lax.scan(body, shard_batch(x), (weights, jnp.arange(count)))[0]

@@ -119,10 +119,18 @@ class Linear(nnx.Module):
 
 
 class LayerNorm(nnx.Module):
-    """Normalize to mean 0 and variance 1 in fp32, then scale and shift."""
+    """Normalize to mean 0 and variance 1 in fp32, then scale and shift.
 
-    def __init__(self, make: LayerFactory, width: int, epsilon: float) -> None:
-        self.weight, self.bias = (make.weight(width, axes=("embed",)) for _ in range(2))
+    Args:
+        make: creates the weights.
+        width: size of the last axis.
+        epsilon: added to the variance.
+        bias: whether numbers are shifted.
+    """
+
+    def __init__(self, make: LayerFactory, width: int, epsilon: float, bias: bool = True) -> None:
+        self.weight = make.weight(width, axes=("embed",))
+        self.bias = make.weight(width, axes=("embed",)) if bias else None
         self.epsilon = epsilon
 
     def __call__(self, x: Array) -> Array:
@@ -130,14 +138,22 @@ class LayerNorm(nnx.Module):
         wide = x.astype(jnp.float32)
         centred = wide - wide.mean(-1, keepdims=True)
         scale = lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + self.epsilon)
-        return (centred * scale * self.weight[...] + self.bias[...]).astype(x.dtype)
+        y = centred * scale * self.weight[...]
+        return (y if self.bias is None else y + self.bias[...]).astype(x.dtype)
 
 
 class RMSNorm(nnx.Module):
-    """Normalize to mean square 1 in fp32, then scale."""
+    """Normalize to mean square 1 in fp32, then scale.
 
-    def __init__(self, make: LayerFactory, width: int, epsilon: float) -> None:
-        self.weight = make.weight(width, axes=("embed",))
+    Args:
+        make: creates the weight.
+        width: size of the last axis.
+        epsilon: added to the mean square.
+        axis: name of that axis.
+    """
+
+    def __init__(self, make: LayerFactory, width: int, epsilon: float, axis: str | None = "embed") -> None:
+        self.weight = make.weight(width, axes=(axis,))
         self.epsilon = epsilon
 
     def __call__(self, x: Array) -> Array:

@@ -9,14 +9,14 @@ from flax import nnx
 from jax import Array
 
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
+from jprep.train.models import FAMILIES
 from jprep.train.models.next_sentence import has_next_sentence_head
-from jprep.train.models.weights import BASE_PREFIXES
-from jprep_flax.models import build_base_model
+from jprep.train.models.weights import base_prefix
+from jprep_flax.models.architectures import build_base_model
 from jprep_flax.models.attention import padding_mask
 from jprep_flax.models.custom_head import build_head, call_head
 from jprep_flax.models.custom_loss import LossBatch, call_loss
 from jprep_flax.models.heads import (
-    CAUSAL,
     LMHead,
     add_classifier,
     add_lm_head,
@@ -38,9 +38,11 @@ class ModelInputs(NamedTuple):
         labels: int32, (rows, length), `NO_LABEL` where there is none; or classes, int32, or scores, float32, (rows,).
         lengths: int32, (rows,).
         types: token types, int32, (rows, length); None if the model has none.
-        weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
+        weight: float32, (rows,): how much a row counts: 1, or the weight of its class; 0 if it only fills the shape.
         noise_keys: random bits of each token, uint32, (rows, length), for `rtd`; else None.
         next_sentence: classes of sentence pairs, int32, (rows,); None for other rows.
+        documents: the document of each token, int32, (rows, length): tokens see those of their own only; None if they
+            see their whole row.
     """
 
     ids: Array
@@ -50,6 +52,7 @@ class ModelInputs(NamedTuple):
     weight: Array
     noise_keys: Array | None = None
     next_sentence: Array | None = None
+    documents: Array | None = None
 
 
 class ModelWithLoss(nnx.Module):
@@ -61,6 +64,7 @@ class ModelWithLoss(nnx.Module):
         dtype: type of the arithmetic.
         remat: whether to recompute the activations of each layer in the backward pass.
         vocab: rows of the token embedding, where there are more than ids; the others take no part in the softmax.
+        z_loss: factor of the squared logarithm of the softmax's denominator in training; see docs/training.md.
         hooks: the job's hooks.
         rngs: only for a user's head: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
     """
@@ -73,13 +77,14 @@ class ModelWithLoss(nnx.Module):
         dtype: Any,
         remat: bool = False,
         vocab: int = 0,
+        z_loss: float = 0.0,
         hooks: LoadedHooks = NO_HOOKS,
         rngs: nnx.Rngs,
     ) -> None:
-        self._loss_hook, self._head_hook = hooks.loss, hooks.head
+        self._loss_hook, self._head_hook, self.z_loss = hooks.loss, hooks.head, z_loss
         make, self.task, self.model_type, self.dtype = LayerFactory(dtype), task, config["model_type"], dtype
         self.vocab_size, config = config["vocab_size"], config | {"vocab_size": vocab or config["vocab_size"]}
-        self.base_name = BASE_PREFIXES[self.model_type].rstrip(".")
+        self.base_name = base_prefix(self.model_type).rstrip(".")
         setattr(self, self.base_name, build_base_model(config, make, remat))
         if hooks.head:
             self.head, self.labels = build_head(hooks.head, config, rngs), len(config["id2label"])
@@ -89,8 +94,12 @@ class ModelWithLoss(nnx.Module):
             (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
         if has_next_sentence_head(config):
             add_next_sentence_head(self, config, make)
-        self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
-        self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
+        self.activation = config.get("hidden_act") or config.get("classifier_activation", "")
+        self.pools_mean = config.get("classifier_pooling") == "mean"
+        self.head_activation = config.get("pooler_hidden_act", self.activation)
+        rate = next((config[key] for key in ("classifier_dropout", "cls_dropout") if config.get(key) is not None), None)
+        after = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
+        self.dropout_rates = config.get("pooler_dropout", after), after
 
     def __call__(
         self, inputs: ModelInputs, key: Array | None = None, discriminator_factor: Array | float = 1.0
@@ -104,17 +113,17 @@ class ModelWithLoss(nnx.Module):
 
         Args:
             inputs: the rows.
-            key: random key of dropout; None drops nothing.
+            key: random key of dropout in training; None drops nothing and leaves the z-loss out.
             discriminator_factor: factor of the discriminator's summed loss, for `rtd`.
         """
         if self.task == "rtd":
             found: tuple[Array, Array] = rtd_loss(self, self.activation, masked_rows(inputs), discriminator_factor, key)
             return *found, None
-        hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
+        hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key, inputs.documents)
         if self.task in ("clm", "mlm"):
             pairs = inputs.next_sentence is not None
             outputs = next_sentence_logits(self, hidden[:, 0]).astype(jnp.float32) if pairs else jnp.zeros(0)
-            loss, count = self._token_loss(hidden, inputs)
+            loss, count = self._token_loss(hidden, inputs, self.z_loss if key is not None else 0.0)
             return loss, outputs, count
         outputs = self.classify(hidden, inputs.lengths, key)
         if self._loss_hook:
@@ -137,16 +146,25 @@ class ModelWithLoss(nnx.Module):
     def classify(self, hidden: Array, lengths: Array, key: Array | None = None) -> Array:
         """Return the outputs for `classify` and `regress`, (rows, labels), in fp32.
 
-        The first token of a row decides; for causal models, which see only earlier tokens, the last one.
+        The first token of a row decides, or the mean of all; for causal models, which see only earlier tokens, the
+        last one.
         """
         if self._head_hook:
             mask = _token_mask(hidden.shape[1], lengths)
             return call_head(self._head_hook, self.head, hidden, mask, self.labels, key)
-        position = jnp.maximum(lengths - 1, 0) if self.model_type in CAUSAL else jnp.zeros_like(lengths)
-        chosen = jnp.take_along_axis(hidden, position[:, None, None], axis=1)[:, 0]
-        return classify(self, self.model_type, chosen, self.dropout_rate, key).astype(jnp.float32)
+        pooled = self._pooled(hidden, lengths)
+        outputs = classify(self, self.model_type, pooled, self.dropout_rates, key, self.head_activation)
+        return outputs.astype(jnp.float32)
 
-    def _token_loss(self, hidden: Array, inputs: ModelInputs) -> tuple[Array, Array | None]:
+    def _pooled(self, hidden: Array, lengths: Array) -> Array:
+        """Return the hidden state that the head classifies, (rows, width)."""
+        if self.pools_mean:
+            real = padding_mask(lengths, hidden.shape[1])[:, 0, :, None]
+            return (hidden * real).sum(1) / jnp.maximum(lengths, 1)[:, None].astype(hidden.dtype)
+        position = jnp.maximum(lengths - 1, 0) if FAMILIES[self.model_type].causal else jnp.zeros_like(lengths)
+        return jnp.take_along_axis(hidden, position[:, None, None], axis=1)[:, 0]
+
+    def _token_loss(self, hidden: Array, inputs: ModelInputs, z_loss: float) -> tuple[Array, Array | None]:
         labels = counted_labels(inputs)
         if self.task == "clm":  # the label of a token is the next token
             labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
@@ -154,7 +172,7 @@ class ModelWithLoss(nnx.Module):
             known, logits = labels != NO_LABEL, self.lm_logits(hidden)[..., : self.vocab_size].astype(jnp.float32)
             return call_loss(self._loss_hook, logits, jnp.where(known, labels, 0), _loss_batch(inputs, known))
         graph, weights = nnx.split(self.lm_logits)
-        return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels), None
+        return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels, z_loss), None
 
 
 def _loss_batch(inputs: ModelInputs, known: Array) -> LossBatch:
@@ -175,4 +193,4 @@ def masked_rows(inputs: ModelInputs) -> MaskedRows:
     """Return rows for replaced-token detection."""
     assert inputs.noise_keys is not None
     real = padding_mask(inputs.lengths, inputs.ids.shape[1])[:, 0] & (inputs.weight[:, None] > 0)
-    return MaskedRows(inputs.ids, counted_labels(inputs), inputs.lengths, real, inputs.noise_keys)
+    return MaskedRows(inputs.ids, counted_labels(inputs), inputs.lengths, real, inputs.noise_keys, inputs.documents)

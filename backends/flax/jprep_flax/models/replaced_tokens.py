@@ -10,7 +10,7 @@ from flax import nnx
 from jax import Array
 
 from jprep.train.models.electra import GENERATOR
-from jprep_flax.models.encoder import BertEncoder
+from jprep_flax.models.architectures.encoder import BertEncoder
 from jprep_flax.models.heads import LMHead, add_lm_head, build_lm_head
 from jprep_flax.models.layers import ACTIVATIONS, GENERATOR_DROPOUT, LayerFactory, Linear, ModuleGroup, set_submodule
 from jprep_flax.models.token_sampling import sample_labelled
@@ -26,6 +26,7 @@ class MaskedRows(NamedTuple):
         lengths: int32, (rows,).
         real: tokens that count: neither padding nor of a row that only fills the shape, (rows, length).
         noise_keys: random bits of each token, uint32, (rows, length).
+        documents: the document of each token, int32, (rows, length); None if tokens see their whole row.
     """
 
     ids: Array
@@ -33,6 +34,7 @@ class MaskedRows(NamedTuple):
     lengths: Array
     real: Array
     noise_keys: Array
+    documents: Array | None
 
 
 def add_rtd(model: nnx.Module, config: dict[str, Any], make: LayerFactory, remat: bool) -> None:
@@ -62,7 +64,7 @@ def rtd_loss(model: Any, activation: str, rows: MaskedRows, factor: Array | floa
     original = jnp.where(masked, rows.labels, rows.ids)
     generator_loss, samples = _generate(model, rows, key)
     ids = jnp.where(masked, samples, original)
-    hidden = model.electra(ids, rows.lengths, None, key)
+    hidden = model.electra(ids, rows.lengths, None, key, rows.documents)
     head = model.discriminator_predictions
     outputs = head.dense_prediction(ACTIVATIONS[activation](head.dense(hidden)))[..., 0].astype(jnp.float32)
     replaced = ids != original
@@ -77,7 +79,7 @@ def rtd_loss(model: Any, activation: str, rows: MaskedRows, factor: Array | floa
 def _generate(model: Any, rows: MaskedRows, key: Array | None) -> tuple[Array, Array]:
     """Return the generator's summed loss, and a token for each masked one."""
     key = None if key is None else jax.random.fold_in(key, GENERATOR_DROPOUT)
-    hidden = model.generator.electra(rows.ids, rows.lengths, None, key, model.electra.embeddings)
+    hidden = model.generator.electra(rows.ids, rows.lengths, None, key, rows.documents, model.electra.embeddings)
     head: LMHead = build_lm_head(model.generator, "electra", "gelu", model.electra.embedding.weight, model.vocab_size)
     graph, weights = nnx.split(head)
 

@@ -1,21 +1,23 @@
-"""Weights under transformers' names: where each lies in a model, loading and extracting."""
+"""Weights under transformers' names: where each lies in a model, and loading."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
-import numpy.typing as npt
 from flax import nnx
 
-from jprep.train.models import TensorSpec, parameters
+from jprep.errors import ConfigError
+from jprep.io.safetensors_file import Floats, Shape
+from jprep.train.models import FAMILIES, TensorSpec, parameters
 from jprep.train.models.weights import HEAD_PREFIX
 
-Floats = npt.NDArray[np.float32]
 Path = tuple[str | int, ...]
+T = TypeVar("T")
 
 
 class TensorLocation(NamedTuple):
@@ -23,7 +25,7 @@ class TensorLocation(NamedTuple):
 
     Attributes:
         path: path of the array in the model: the name of the tensor without the number of its layer.
-        layer: index of the tensor in the array that is stacked over layers; None outside the layers.
+        layer: index of the tensor in the array that is stacked over the layers that have it; None outside the layers.
         tensor: shape and kind of the tensor. The array's last dimensions hold the same numbers in the same order.
     """
 
@@ -31,10 +33,25 @@ class TensorLocation(NamedTuple):
     layer: int | None
     tensor: TensorSpec
 
+    def in_layer(self, axes: tuple[T, ...]) -> tuple[T, ...]:
+        """Return what belongs to the tensor's axes, given something for each axis of the array."""
+        return axes if self.layer is None else axes[1:]
+
+    def view(self, shape: Shape) -> Shape:
+        """Return the tensor's shape in an array of some shape, without rows that only pad an embedding."""
+        rows, *rest = self.in_layer(shape) or (1,)
+        return min(rows, self.tensor.size // math.prod(rest)), *rest
+
 
 def tensor_locations(config: dict[str, Any], task: str) -> dict[str, TensorLocation]:
     """Return the location of every tensor by name, the layers in ascending order."""
-    return {name: _location(name, tensor) for name, tensor in parameters(config, task).items()}
+    found: dict[str, TensorLocation] = {}
+    counts = Counter[Path]()
+    for name, tensor in parameters(config, task).items():
+        path, stacked = _path(name)
+        found[name] = TensorLocation(path, counts[path] if stacked else None, tensor)
+        counts[path] += 1
+    return found
 
 
 def load_weights(
@@ -43,6 +60,7 @@ def load_weights(
     task: str,
     read: Callable[[str], Floats],
     put: Callable[[Floats, Any], jax.Array],
+    without: Collection[Path] = (),
 ) -> nnx.State:
     """Return the weights of a model, read one array at a time.
 
@@ -52,20 +70,42 @@ def load_weights(
         task: the job's task.
         read: returns a tensor by name.
         put: moves an array to the devices of a variable, its second argument.
+        without: paths of arrays that are left out.
     """
     flat, loaded = dict(nnx.to_flat_state(abstract)), {}
-    for path, names in _names_by_path(config, task).items():
+    by_path = _names_by_path(config, task)
+    if FAMILIES[config["model_type"]].plugin:
+        _check_paths(flat, by_path, config, task)
+    for path, names in ((path, names) for path, names in by_path.items() if path not in without):
         variable = flat[path]
         array = read(names[0]) if len(names) == 1 else np.stack([read(name) for name in names])
         loaded[path] = variable.replace(put(_padded(array, variable.shape), variable))
     return nnx.from_flat_state(loaded.items())
 
 
-def extract_tensor(array: npt.ArrayLike, location: TensorLocation) -> Floats:
-    """Return a tensor from the array that holds it, without the rows that only pad an embedding."""
-    whole = np.asarray(array, np.float32)
-    part = whole if location.layer is None else whole[location.layer]
-    return part.reshape(-1)[: location.tensor.size].reshape(location.tensor.shape)
+def _check_paths(flat: Mapping[Path, Any], names: Mapping[Path, list[str]], config: dict[str, Any], task: str) -> None:
+    """Check that a plugin's model has the weights that its family names.
+
+    Raises:
+        ConfigError: one is missing, unknown or of another size.
+    """
+    tensors, kind = parameters(config, task), config["model_type"]
+    for path, own in names.items():
+        first, at = tensors[own[0]], ".".join(map(str, path))
+        wanted = f"{len(own)} of {first.shape}, stacked" if len(own) > 1 else str(first.shape)
+        if path not in flat:
+            raise _faulty(kind, f"has no weight {at!r}", f"the family has it as {wanted}")
+        shape, size = flat[path].shape, sum(tensors[name].size for name in own)
+        padded = first.shape[:1] == (config["vocab_size"],)
+        if math.prod(shape) != size and not padded:
+            raise _faulty(kind, f"has the weight {at!r} as {shape}", f"the family has it as {wanted}")
+    if unknown := sorted(".".join(map(str, path)) for path in flat.keys() - names.keys()):
+        fix = "name it in `weights` of the family, or make it no nnx.Param"
+        raise _faulty(kind, f"has the weight {unknown[0]!r}, which the family does not name", fix)
+
+
+def _faulty(kind: str, what: str, fix: str) -> ConfigError:
+    return ConfigError(f"the Flax model of the family {kind!r} {what}", where=f"model_type {kind}", fix=fix)
 
 
 def _padded(array: Floats, shape: tuple[int, ...]) -> Floats:
@@ -77,13 +117,13 @@ def _padded(array: Floats, shape: tuple[int, ...]) -> Floats:
     return flat.reshape(shape)
 
 
-def _location(name: str, tensor: TensorSpec) -> TensorLocation:
+def _path(name: str) -> tuple[Path, bool]:
+    """Return the path of the array that holds a tensor, and whether it is stacked over layers."""
     parts = name.split(".")
     if name.startswith(HEAD_PREFIX):  # a user's own module: numbers are places in its lists
-        return TensorLocation(tuple(int(part) if part.isdigit() else part for part in parts), None, tensor)
+        return tuple(int(part) if part.isdigit() else part for part in parts), False
     number = next((part for part in parts if part.isdigit()), None)
-    path = tuple(part for part in parts if part != number)
-    return TensorLocation(path, None if number is None else int(number), tensor)
+    return tuple(part for part in parts if part != number), number is not None
 
 
 def _names_by_path(config: dict[str, Any], task: str) -> dict[Path, list[str]]:

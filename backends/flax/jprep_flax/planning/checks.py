@@ -15,7 +15,7 @@ from jprep.train.planning.host import accelerators
 from jprep.train.planning.machine import planned_elsewhere
 from jprep_flax.options import SECTION, Options
 
-MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
+MODEL_TYPES = ("gpt2", "llama", "qwen3", "bert", "roberta", "electra", "modernbert", "deberta-v2")
 """The models that this backend has in flax.nnx."""
 
 _PROBE = "import jax, flax; print(jax.__version__, flax.__version__, jax.local_device_count(), jax.default_backend())"
@@ -33,8 +33,15 @@ def check_options(job: Job, options: Options) -> None:
         fix = 'e.g. processes = 4, coordinator = "10.0.0.1:9876"'
         what = "a coordinator is an address and a port, and needs two processes or more"
         raise ConfigError(what, where=f"{SECTION}.coordinator", fix=fix)
+    if job.train.optimizer.kind == "adamw-8bit":
+        fix = 'kind = "adamw" or "muon", or another backend, e.g. --backend torch'
+        raise ConfigError("the backend flax has no averages of eight bits", where="train.optimizer.kind", fix=fix)
     model_type = job.model["model_type"]
-    if model_type not in MODEL_TYPES:
+    plugin = FAMILIES[model_type].plugin if model_type in FAMILIES else None
+    if plugin and options.tensor > 1 and "tensor" not in plugin.features:
+        what = f"the weights of the family {model_type!r} cannot be sharded along the axis tensor"
+        raise ConfigError(what, where=f"{SECTION}.tensor", fix="remove tensor, or use fsdp")
+    if not plugin and model_type not in MODEL_TYPES:
         fix = f"use one of {', '.join(MODEL_TYPES)}, or another backend"
         where = "train.model.config.model_type"
         raise ConfigError(f"the backend flax has no model {model_type!r}", where=where, fix=fix)

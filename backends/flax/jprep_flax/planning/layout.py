@@ -57,6 +57,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Number of devices of all processes."""
         return self.devices * self.processes
 
+    @property
+    def divided(self) -> bool:
+        """Whether weights are sharded among processes, and not only among the devices of each."""
+        return self.devices % (self.mesh[1] * self.mesh[2]) > 0
+
 
 def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     """Choose a layout.

@@ -42,21 +42,34 @@ class BatchLoader:
     def __init__(self, job: Job, layout: Layout, context: DistributedContext) -> None:
         self._layout, self._context = layout, context
         self._has_types = job.model.get("type_vocab_size", 0) > 1
+        self._class_weights = np.array(job.class_weights, np.float32)
 
-    def __call__(self, batch: Batch | LabelledBatch) -> DeviceBatch:
-        """Load this process's rows of a batch; the last batch of a split may have fewer rows, or none."""
+    def training(self, batch: Batch | LabelledBatch) -> DeviceBatch:
+        """Load this process's rows of a training batch, in which rows count as much as their class."""
+        weights = self._class_weights[batch.labels] if len(self._class_weights) else None
+        return self(batch, weights)
+
+    def __call__(self, batch: Batch | LabelledBatch, weights: npt.NDArray[np.float32] | None = None) -> DeviceBatch:
+        """Load this process's rows of a batch; the last batch of a split may have fewer rows, or none.
+
+        Args:
+            batch: the rows.
+            weights: how much each counts, (rows,); None for 1 each.
+        """
         labelled, count = isinstance(batch, LabelledBatch), len(batch.lengths)
         width = batch.input_ids.shape[1]
         types = batch.token_types if isinstance(batch, LabelledBatch) else batch.segments
         pairs = None if isinstance(batch, LabelledBatch) else batch.next_sentence
+        documents = None if isinstance(batch, LabelledBatch) else batch.documents
         inputs = ModelInputs(
             ids=self._put(batch.input_ids, np.int32, 0),
             labels=self._put(batch.labels, _label_type(batch.labels), 0 if labelled else NO_LABEL),
             lengths=self._put(batch.lengths, np.int32, width),
             types=None if types is None or not self._has_types else self._put(types, np.int32, 0),
-            weight=self._put(np.ones(count), np.float32, 0),
+            weight=self._put(np.ones(count) if weights is None else weights, np.float32, 0),
             noise_keys=self._noise_keys(batch),
             next_sentence=None if pairs is None else self._put(pairs, np.int32, 0),
+            documents=None if documents is None else self._put(documents, np.int32, 0),
         )
         labels = count if labelled else int((batch.labels != NO_LABEL).sum())
         return DeviceBatch(inputs, int(batch.lengths.sum()), labels)

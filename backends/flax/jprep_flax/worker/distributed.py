@@ -41,7 +41,6 @@ class DistributedContext:
         # The devices of a process are adjacent, so that each process has rows of its own.
         devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
         self.mesh = Mesh(np.array(devices).reshape(layout.mesh), AXES, axis_types=types)
-        self._replicate = jax.jit(lambda array: array, out_shardings=self.sharding())  # one cache of compilations
         self.rank, self.world = rank, layout.processes
 
     def sharding(self, *axes: Any) -> NamedSharding:
@@ -75,12 +74,6 @@ class DistributedContext:
             return part[None]
         words = multihost_utils.process_allgather(part.view(np.uint32))  # JAX would round float64 to fp32
         return np.asarray(words).view(np.float64)
-
-    def gather(self, array: jax.Array) -> npt.NDArray[Any]:
-        """Return a copy of a sharded array in this process's memory; every process has to call it."""
-        if self.world > 1:
-            array = self._replicate(array)
-        return np.array(array)
 
 
 @contextlib.contextmanager

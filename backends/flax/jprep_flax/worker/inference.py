@@ -49,6 +49,7 @@ class InferenceModel:
         self.config = json.loads((folder / "config.json").read_bytes())
         task, config = task_of(self.config, folder), self.config
         abstract = nnx.eval_shape(lambda: ModelWithLoss(config, task, dtype=jnp.float32, rngs=nnx.Rngs(0)))
+        self._model = abstract
         graph, empty = nnx.split(abstract)
         read = weight_reader(folder, config, task)
         self.weights = load_weights(empty, config, task, read, lambda array, _: jnp.asarray(array))
@@ -74,6 +75,8 @@ class InferenceModel:
         return Response(masks=[most_probable(self._logits_at(hidden, position), request.top) for position in masks])
 
     def _generate(self, request: Generate) -> Response:
+        if not hasattr(self._model.base_model, "continue_from"):
+            return self._generate_without_cache(request)
         generated: list[int] = []
         cache = KVCache.empty(self.config, padded_length(len(request.ids) + request.tokens, self.config))
         row, start, last = self.padded_row(request.ids)[0], 0, len(request.ids) - 1
@@ -84,6 +87,18 @@ class InferenceModel:
                 break
             generated.append(token)
             row, start, last = np.array([[token]], np.int32), len(request.ids) + number, 0
+        return Response(ids=generated)
+
+    def _generate_without_cache(self, request: Generate) -> Response:
+        """Compute the whole row for each token, with models of plugins that keep nothing of earlier ones."""
+        generated: list[int] = []
+        for number in range(request.tokens):
+            ids = [*request.ids, *generated]
+            hidden = self._hidden(self.weights, *self.padded_row(ids), None)
+            token = next_token(self._logits_at(hidden, len(ids) - 1), request, number)
+            if token in request.end:
+                break
+            generated.append(token)
         return Response(ids=generated)
 
     def _classify(self, request: Classify) -> Response:

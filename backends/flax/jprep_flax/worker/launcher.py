@@ -17,7 +17,7 @@ _POLL_INTERVAL = 0.05  # seconds
 def main(arguments: Sequence[str]) -> int:
     """Run `COUNT` workers to their end, and return the first exit code that is not 0."""
     count, *worker_arguments = arguments
-    coordinator = f"localhost:{_free_port()}"
+    coordinator = f"localhost:{free_port()}"
     command = [sys.executable, "-m", "jprep_flax.worker", *worker_arguments, "--coordinator", coordinator, "--process"]
     workers = [subprocess.Popen([*command, str(number)]) for number in range(int(count))]
     try:
@@ -39,7 +39,8 @@ def _wait(workers: Sequence[subprocess.Popen[bytes]]) -> int:
         time.sleep(_POLL_INTERVAL)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this host that no process listens on."""
     with socket.socket() as listener:
         listener.bind(("localhost", 0))
         port: int = listener.getsockname()[1]

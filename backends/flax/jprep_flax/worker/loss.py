@@ -20,8 +20,8 @@ LOGITS_PER_CHUNK = 1 << 23
 Logits = Callable[[Any, Array], Array]
 
 
-def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Array:
-    """Return - Σ ln p(label), natural logarithm, with the softmax in fp32.
+def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array, z_loss: float = 0.0) -> Array:
+    """Return Σ (z · ln² Z − ln p(label)), natural logarithm, with the softmax in fp32; Z is its denominator.
 
     The gradient is computed in the forward pass, a chunk of tokens of each row at a time, and only for as many chunks
     as have labels.
@@ -31,6 +31,7 @@ def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Ar
         weights: a tree of arrays.
         hidden: (rows, length, width).
         labels: (rows, length), `NO_LABEL` where there is none.
+        z_loss: the factor z.
 
     Returns:
         The sum, in fp32.
@@ -38,7 +39,7 @@ def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Ar
     arranged = labelled_first(logits, weights, hidden, labels)
 
     def shard_loss(given: tuple[Any, Array], hidden: Array, labels: Array) -> Array:
-        return _chunked_loss(logits, arranged.size, *given, hidden, labels)
+        return _chunked_loss(logits, arranged.size, z_loss, *given, hidden, labels)
 
     chunks = chunks_with_labels(arranged.labels, arranged.size)
     return sum_over_batch(shard_loss, (weights, chunks), arranged.hidden, arranged.labels)
@@ -102,20 +103,24 @@ def score_loss(outputs: Array, labels: Array, weight: Array) -> Array:
     return jnp.sum(jnp.square(outputs[:, 0] - labels) * weight)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _chunked_loss(logits: Logits, size: int, weights: Any, chunks: Array, hidden: Array, labels: Array) -> Array:
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
+def _chunked_loss(
+    logits: Logits, size: int, z_loss: float, weights: Any, chunks: Array, hidden: Array, labels: Array
+) -> Array:
     def add(number: Array, total: Array) -> Array:
-        return total + _chunk_loss(logits, weights, *_chunk(number, size, hidden, labels))
+        return total + _chunk_loss(logits, z_loss, weights, *_chunk(number, size, hidden, labels))
 
     return lax.fori_loop(0, chunks, add, jnp.zeros((), jnp.float32))
 
 
-def _forward(logits: Logits, size: int, weights: Any, chunks: Array, hidden: Array, labels: Array) -> tuple[Array, Any]:
+def _forward(
+    logits: Logits, size: int, z_loss: float, weights: Any, chunks: Array, hidden: Array, labels: Array
+) -> tuple[Array, Any]:
     """Compute the gradient with the loss: it is the last operation, so only a factor of the gradient is unknown."""
 
     def add(number: Array, sums: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
         total, weight_gradient, hidden_gradient = sums
-        loss, weight_part, hidden_part = _chunk_gradient(logits, weights, *_chunk(number, size, hidden, labels))
+        loss, weight_part, hidden_part = _chunk_gradient(logits, z_loss, weights, *_chunk(number, size, hidden, labels))
         hidden_gradient = lax.dynamic_update_slice_in_dim(hidden_gradient, hidden_part, number * size, axis=1)
         return total + loss, jax.tree.map(jnp.add, weight_gradient, weight_part), hidden_gradient
 
@@ -124,7 +129,7 @@ def _forward(logits: Logits, size: int, weights: Any, chunks: Array, hidden: Arr
     return total, tuple(gradients)
 
 
-def _backward(logits: Logits, size: int, gradients: Any, factor: Array) -> tuple[Any, None, Array, None]:
+def _backward(logits: Logits, size: int, z_loss: float, gradients: Any, factor: Array) -> tuple[Any, None, Array, None]:
     weight_gradient, hidden_gradient = jax.tree.map(lambda one: (one * factor).astype(one.dtype), gradients)
     return weight_gradient, None, hidden_gradient, None
 
@@ -142,23 +147,27 @@ def _chunk(number: Array, size: int, hidden: Array, labels: Array) -> tuple[Arra
     return tuple(lax.dynamic_slice_in_dim(array, number * size, size, axis=1) for array in (hidden, labels))  # type: ignore[return-value]
 
 
-def _chunk_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Array:
-    return _losses(logits(weights, hidden), labels)[0]
+def _chunk_loss(logits: Logits, z_loss: float, weights: Any, hidden: Array, labels: Array) -> Array:
+    return _losses(logits(weights, hidden), labels, z_loss)[0]
 
 
-def _chunk_gradient(logits: Logits, weights: Any, hidden: Array, labels: Array) -> tuple[Array, Any, Array]:
+def _chunk_gradient(
+    logits: Logits, z_loss: float, weights: Any, hidden: Array, labels: Array
+) -> tuple[Array, Any, Array]:
     scores, backward = jax.vjp(logits, weights, hidden)
-    loss, normalizer = _losses(scores, labels)
+    loss, normalizer = _losses(scores, labels, z_loss)
     one_hot = labels[..., None] == jnp.arange(scores.shape[-1])
     known = labels[..., None] != NO_LABEL
-    # The gradient is p, and p - 1 at the label.
-    gradient = jnp.where(known, jnp.exp(scores.astype(jnp.float32) - normalizer) - one_hot, 0)
+    p = jnp.exp(scores.astype(jnp.float32) - normalizer)
+    p *= 1 + 2 * z_loss * normalizer if z_loss else 1
+    gradient = jnp.where(known, p - one_hot, 0)  # without z: p, and p − 1 at the label
     return loss, *backward(gradient.astype(scores.dtype))
 
 
-def _losses(scores: Array, labels: Array) -> tuple[Array, Array]:
+def _losses(scores: Array, labels: Array, z_loss: float) -> tuple[Array, Array]:
     """Return the sum of a chunk's losses, and the logarithm of each token's softmax denominator."""
     known, scores = labels != NO_LABEL, scores.astype(jnp.float32)
     chosen = jnp.take_along_axis(scores, jnp.where(known, labels, 0)[..., None], axis=-1)
     normalizer = jax.nn.logsumexp(scores, axis=-1, keepdims=True)
-    return jnp.sum(jnp.where(known, (normalizer - chosen)[..., 0], 0)), normalizer
+    losses = normalizer - chosen + z_loss * jnp.square(normalizer)
+    return jnp.sum(jnp.where(known, losses[..., 0], 0)), normalizer

@@ -1,9 +1,7 @@
-"""AdamW, gradient clipping and the loss scale of fp16, as `docs/training.md` defines them."""
+"""The optimizer's step: update rules, gradient clipping and the loss scale of fp16 of `docs/training.md`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import jax
@@ -11,15 +9,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from jprep.train.job.config import OptimizerConfig
-from jprep.train.job.schedule import LOSS_SCALE_GROWTH_INTERVAL
+from jprep.io.safetensors_file import Shape
+from jprep.train.optimization.loss_scale import LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.optimizer import OptimizerConfig
+from jprep_flax.worker.update_rules.adamw import AdamWStep, adamw_step
+from jprep_flax.worker.update_rules.muon import MuonStep, muon_step
 
 UpdateKind = Literal["decayed", "not decayed", "frozen"]
 """How a weight is updated: with weight decay, without it, or not at all."""
-
-
-AdamWStep = Callable[[Array, Array, Array, Array, UpdateKind], tuple[Array, Array, Array]]
-"""Maps a weight, m, v, the gradient and the kind of update to the first three after the step."""
 
 
 class StateArrays(NamedTuple):
@@ -27,7 +24,8 @@ class StateArrays(NamedTuple):
 
     Attributes:
         weights: weights of the model, fp32.
-        m, v: AdamW's averages, with the structure of the weights.
+        m: AdamW's average of the gradient, or Muon's momentum, with the structure of the weights.
+        v: AdamW's average of the squared gradient, with the structure of the weights that Muon does not update.
         updates: number of updates that the averages have seen, int32.
         scale: loss scale, fp32; 1 except in fp16.
         good: steps since the scale was changed, int32.
@@ -41,12 +39,36 @@ class StateArrays(NamedTuple):
     good: Array
 
 
+class _WeightUpdate(NamedTuple):
+    """One weight in a step.
+
+    Attributes:
+        weight: the weight.
+        m: as in `StateArrays`.
+        v: as in `StateArrays`; None if Muon updates the weight.
+        gradient: the unscaled gradient.
+        rate: the learning rate.
+        kind: kind of update.
+        matrix: if Muon updates the weight, the shape in transformers of each matrix that is stacked in it; else empty.
+    """
+
+    weight: Array
+    m: Array
+    v: Array | None
+    gradient: Array
+    rate: Array
+    kind: UpdateKind
+    matrix: Shape
+
+
 def apply_update(
     state: StateArrays,
     gradient: nnx.State,
     rate: Array,
     section: OptimizerConfig,
     kinds: list[UpdateKind],
+    factors: list[Array] | None = None,
+    matrices: list[Shape | None] | None = None,
     *,
     dynamic_scale: bool,
 ) -> tuple[StateArrays, Array, Array]:
@@ -56,28 +78,68 @@ def apply_update(
         state: state before the step.
         gradient: gradient of the global batch's loss, times the loss scale, with the structure of the weights.
         rate: the learning rate.
-        section: AdamW's constants.
+        section: the optimizer's constants.
         kinds: kind of update of each weight, in the order of the leaves.
+        factors: factor of the learning rate of each, in the same order and in a shape that fits it; None for 1 each.
+        matrices: for each weight that Muon updates, the shape in transformers of the matrices that are stacked in it,
+            and None for each other weight, in the same order; None if Muon updates none.
         dynamic_scale: whether the loss scale changes, as in fp16.
 
     Returns:
         The state after the step; the norm of the unscaled gradient before clipping; whether the step was taken. It is
         skipped if the loss scale was too large.
     """
-    tree = jax.tree.structure(state.weights)
     gradients = [g / state.scale if dynamic_scale else g for g in jax.tree.leaves(gradient)]
     norm = global_norm([g for g, kind in zip(gradients, kinds, strict=True) if kind != "frozen"])
-    count = state.updates + 1
-    step = _adamw_step(section, clip_factor(norm, section.clip), rate, count)
-    leaves = (jax.tree.leaves(part) for part in state[:3])
-    updated = [step(*arrays) for arrays in zip(*leaves, gradients, kinds, strict=True)]
-    weights, m, v = (jax.tree.unflatten(tree, leaves) for leaves in zip(*updated, strict=True))
-    after = state._replace(weights=weights, m=m, v=v, updates=count)
+    rates = [rate] * len(gradients) if factors is None else [rate * factor for factor in factors]
+    updates = _weight_updates(state, gradients, rates, kinds, matrices or [None] * len(gradients))
+    after = _apply_rules(state, updates, section, clip_factor(norm, section.clip))
     if not dynamic_scale:
         return after, norm, jnp.array(True)
     taken = jnp.isfinite(norm) | (state.scale <= 1)
     kept = jax.tree.map(lambda new, old: jnp.where(taken, new, old), after, state)
     return next_loss_scale(kept, taken), norm, taken
+
+
+def _weight_updates(
+    state: StateArrays,
+    gradients: list[Array],
+    rates: list[Array],
+    kinds: list[UpdateKind],
+    matrices: list[Shape | None],
+) -> list[_WeightUpdate]:
+    with_v = [number for number, shape in enumerate(matrices) if not shape]
+    squares = dict(zip(with_v, jax.tree.leaves(state.v), strict=True))
+    columns = zip(*map(jax.tree.leaves, state[:2]), gradients, rates, kinds, matrices, strict=True)
+    return [
+        _WeightUpdate(weight, m, squares.get(number), gradient, rate, kind, shape or ())
+        for number, (weight, m, gradient, rate, kind, shape) in enumerate(columns)
+    ]
+
+
+def _apply_rules(
+    state: StateArrays, updates: list[_WeightUpdate], section: OptimizerConfig, factor: Array | float
+) -> StateArrays:
+    """Return the state after a step."""
+    count = state.updates + 1
+    adamw, muon = adamw_step(section, factor, count), muon_step(section, factor)
+    after = [_apply_rule(one, adamw, muon) for one in updates]
+    leaves = [one.weight for one in after], [one.m for one in after], [one.v for one in after if one.v is not None]
+    trees = (jax.tree.structure(tree) for tree in state[:3])
+    weights, averages, squares = map(jax.tree.unflatten, trees, leaves)
+    return state._replace(weights=weights, m=averages, v=squares, updates=count)
+
+
+def _apply_rule(given: _WeightUpdate, adamw: AdamWStep, muon: MuonStep) -> _WeightUpdate:
+    """Return a weight and its averages after a step."""
+    weight, m, v, gradient, rate, kind, matrix = given
+    if kind == "frozen":
+        return given
+    if v is None:
+        weight, m = muon(weight, m, gradient, rate, kind == "decayed", matrix)
+    else:
+        weight, m, v = adamw(weight, m, v, gradient, rate, kind == "decayed")
+    return given._replace(weight=weight, m=m, v=v)
 
 
 def global_norm(gradients: list[Array]) -> Array:
@@ -90,38 +152,9 @@ def clip_factor(norm: Array, clip: float) -> Array | float:
     return jnp.where(norm > clip, clip / norm, 1.0) if clip else 1.0
 
 
-def _adamw_step(section: OptimizerConfig, factor: Array | float, rate: Array, count: Array) -> AdamWStep:
-    """Return AdamW of one array, with ε added after the bias correction.
-
-    Args:
-        section: AdamW's constants.
-        factor: factor of the gradients.
-        rate: the learning rate.
-        count: number of this update, from 1.
-    """
-    correction1, correction2 = (_bias_correction(beta, count) for beta in (section.beta1, section.beta2))
-
-    def step(weight: Array, m: Array, v: Array, gradient: Array, kind: UpdateKind) -> tuple[Array, Array, Array]:
-        if kind == "frozen":
-            return weight, m, v
-        gradient = gradient * factor
-        m = section.beta1 * m + (1 - section.beta1) * gradient
-        v = section.beta2 * v + (1 - section.beta2) * jnp.square(gradient)
-        update = m / correction1 / (jnp.sqrt(v / correction2) + section.eps)
-        decay = section.weight_decay * weight if kind == "decayed" else 0.0
-        return weight - rate * (update + decay), m, v
-
-    return step
-
-
 def next_loss_scale(state: StateArrays, taken: Array) -> StateArrays:
     """Halve the loss scale after a skipped step, and double it after enough steps that were taken."""
     good = jnp.where(taken, state.good + 1, 0)
     grows = good >= LOSS_SCALE_GROWTH_INTERVAL
     scale = jnp.where(taken, jnp.where(grows, state.scale * 2, state.scale), state.scale / 2)
     return state._replace(scale=scale, good=jnp.where(grows, 0, good))
-
-
-def _bias_correction(beta: float, count: Array) -> Array:
-    """Return 1 − βᵗ, exact for β near 1."""
-    return -jnp.expm1(count.astype(jnp.float32) * (math.log(beta) if beta else -math.inf))

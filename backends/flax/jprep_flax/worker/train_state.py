@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,12 +13,14 @@ import numpy as np
 from flax import nnx
 from jax import Array, lax
 
-from jprep.io.safetensors_file import TensorFiles
+from jprep.io.safetensors_file import Floats, Shape, TensorFiles
 from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
-from jprep.train.job.schedule import initial_loss_scale
-from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.optimization.layer_decay import rate_factors
+from jprep.train.optimization.loss_scale import initial_loss_scale
+from jprep.train.optimization.muon import uses_muon
+from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, TrainProgress
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
@@ -66,7 +68,7 @@ class _Figures(NamedTuple):
 
 
 class TrainState:
-    """A job's weights and AdamW's averages, with the compiled functions that use them.
+    """A job's weights and the optimizer's averages, with the compiled functions that use them.
 
     Args:
         job: the job.
@@ -94,7 +96,8 @@ class TrainState:
         def build() -> ModelWithLoss:
             dtype = _DTYPES[job.train.precision]
             how = {"dtype": dtype, "remat": gradient_checkpointing, "vocab": layout.vocabulary, "hooks": hooks}
-            return ModelWithLoss(job.model, job.train.task, **how, rngs=nnx.Rngs(0))
+            how["z_loss"] = job.train.z_loss
+            return ModelWithLoss(job.model, job.train.objective, **how, rngs=nnx.Rngs(0))
 
         self._graph, self._abstract = nnx.split(nnx.eval_shape(build))
         saved = CheckpointReader(resume) if resume else None
@@ -142,13 +145,16 @@ class TrainState:
     def _update(self) -> Any:
         """The step, compiled once for each batch shape. The old state is donated: the new one takes its memory."""
         section, dynamic_scale = self._job.train.optimizer, self._job.train.precision == "fp16"
-        kinds = self._update_kinds()
+        kinds, factors = self._update_kinds(), self._rate_factors()
+        matrices = self._matrices()
 
         def update(state: StateArrays, inputs: ModelInputs, seed: Array, rate: Array) -> tuple[StateArrays, StepResult]:
             scale = state.scale if dynamic_scale else jnp.float32(1)
             (loss, sums), gradient = self._gradient(state.weights, inputs, seed, scale)
             with jax.named_scope(OPTIMIZER_SCOPE):
-                after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
+                after, norm, taken = apply_update(
+                    state, gradient, rate, section, kinds, factors, matrices, dynamic_scale=dynamic_scale
+                )
             return after, StepResult(loss, norm, taken, state.scale, sums)
 
         shardings = self._state_shardings()
@@ -161,7 +167,7 @@ class TrainState:
             return total.sum(), outputs, None if count is None else count.sum()
 
         context = self._context
-        has_outputs = bool(self._job.train.data) or self._job.train.next_sentence
+        has_outputs = self._job.train.has_labelled_rows or self._job.train.next_sentence
         outputs = context.sharding(None, BATCH_AXES) if has_outputs else context.sharding()
         return jax.jit(loss, out_shardings=(context.sharding(), outputs, context.sharding()))
 
@@ -170,8 +176,9 @@ class TrainState:
 
         All are accumulated over micro-batches.
         """
-        labels = jnp.sum(inputs.weight) if self._job.train.data else jnp.sum(inputs.labels != NO_LABEL)
-        factor = 1 / jnp.maximum(labels, 1).astype(jnp.float32)
+        labels = jnp.sum(inputs.weight) if self._job.train.has_labelled_rows else jnp.sum(inputs.labels != NO_LABEL)
+        labels = jnp.where(labels > 0, labels, 1)
+        factor = 1 / labels.astype(jnp.float32)
         rows = jnp.maximum(jnp.sum(inputs.weight), 1)
         task, no_sums = self._job.train.task, jnp.zeros(len(SUMS) if self._job.train.task == "rtd" else 0)
         discriminator_factor = self._discriminator_weight(inputs) / factor
@@ -199,7 +206,7 @@ class TrainState:
             zeros = _Figures(jnp.float32(0), no_sums, jnp.float32(0) if self._hooks.loss else None)
             start = zeros, jax.tree.map(jnp.zeros_like, weights)
             figures, gradient = lax.scan(add, start, (inputs, jnp.arange(micro_batches)))[0]
-        return _divided_by_count(figures, gradient, jnp.maximum(labels, 1))
+        return _divided_by_count(figures, gradient, labels)
 
     def _discriminator_weight(self, inputs: ModelInputs) -> Array:
         """Return the weight of the discriminator's loss, divided by the number of tokens of the global batch."""
@@ -212,16 +219,55 @@ class TrainState:
 
     def _state_shardings(self) -> StateArrays:
         weights, number = self._weight_shardings, self._context.sharding()
-        return StateArrays(weights, weights, weights, number, number, number)
+        return StateArrays(weights, weights, self._without_muon(weights), number, number, number)
 
     def _update_kinds(self) -> list[UpdateKind]:
         """Return the kind of update of each weight, in the order of the leaves."""
         found: dict[weights.Path, UpdateKind] = {}
-        for where in weights.tensor_locations(self._job.model, self._job.train.task).values():
-            decayed = self._job.train.optimizer.decay_of(len(where.tensor.shape)) > 0
-            found[where.path] = "frozen" if not where.tensor.trained else "decayed" if decayed else "not decayed"
+        for location in weights.tensor_locations(self._job.model, self._job.train.objective).values():
+            decayed = self._job.train.optimizer.decay_of(len(location.tensor.shape)) > 0
+            found[location.path] = "frozen" if not location.tensor.trained else "decayed" if decayed else "not decayed"
         kinds: list[UpdateKind] = jax.tree.leaves(self._map_weights(lambda path, variable: found[path]))
         return kinds
+
+    @cached_property
+    def _muon_shapes(self) -> dict[weights.Path, Shape]:
+        """Shapes in transformers of the matrices that Muon updates, by the path of the array that holds them."""
+        if self._job.train.optimizer.kind != "muon":
+            return {}
+        locations = weights.tensor_locations(self._job.model, self._job.train.objective)
+        trained = {name: location for name, location in locations.items() if location.tensor.trained}
+        shapes = {name: location.tensor.shape for name, location in trained.items()}
+        return {trained[name].path: shape for name, shape in shapes.items() if uses_muon(name, shape)}
+
+    def _matrices(self) -> list[Shape | None]:
+        """Return the shape of the matrices of each weight that Muon updates, else None, in the order of the leaves."""
+        shapes = self._map_weights(lambda path, variable: self._muon_shapes.get(path))
+        leaves: list[Shape | None] = jax.tree.leaves(shapes, is_leaf=lambda one: one is None or isinstance(one, tuple))
+        return leaves
+
+    def _without_muon(self, state: nnx.State) -> nnx.State:
+        """Return the part of a state that is not of weights which Muon updates."""
+        return nnx.from_flat_state(
+            [(path, one) for path, one in nnx.to_flat_state(state) if path not in self._muon_shapes]
+        )
+
+    def _rate_factors(self) -> list[Array] | None:
+        """Return the factor of the learning rate of each weight, in the order of the leaves; None for 1 each."""
+        decay = self._job.train.optimizer.layer_decay
+        if decay == 1:
+            return None
+        locations = weights.tensor_locations(self._job.model, self._job.train.objective)
+        found: dict[weights.Path, list[float]] = {}
+        for name, factor in rate_factors(locations, decay).items():
+            found.setdefault(locations[name].path, []).append(factor)
+
+        def factors(path: weights.Path, variable: Any) -> Array:
+            own = jnp.array(found[path], jnp.float32)
+            return own.reshape(-1, *(1,) * (len(variable.shape) - 1)) if len(own) > 1 else own[0]
+
+        leaves: list[Array] = jax.tree.leaves(self._map_weights(factors))
+        return leaves
 
     def _map_weights(self, function: Callable[[weights.Path, Any], Any]) -> nnx.State:
         """Return a function's value for each weight, in the structure of the weights."""
@@ -230,7 +276,7 @@ class TrainState:
 
     def _initial(self, tensors: TensorFiles) -> StateArrays:
         progress = TrainProgress(0, initial_loss_scale(self._job.train.precision))
-        m, v = (self._load(lambda name: np.zeros_like(tensors[name])) for _ in range(2))
+        m, v = (self._load_average(mark, lambda name: np.zeros_like(tensors[name])) for mark in AVERAGES)
         return self._with_progress(self._load(tensors.__getitem__), m, v, progress)
 
     def _restored(self, saved: CheckpointReader) -> StateArrays:
@@ -240,15 +286,20 @@ class TrainState:
             found = saved.averages.get(f"{mark}.{name}")
             return np.zeros_like(saved.weights[name]) if found is None else found
 
-        m, v = (self._load(lambda name, mark=mark: average(mark, name)) for mark in ("m", "v"))
+        m, v = (self._load_average(mark, partial(average, mark)) for mark in AVERAGES)
         return self._with_progress(self._load(saved.weights.__getitem__), m, v, saved.progress)
 
     def _with_progress(self, loaded: nnx.State, m: nnx.State, v: nnx.State, progress: TrainProgress) -> StateArrays:
         numbers = (np.int32(progress.updates), np.float32(progress.scale), np.int32(progress.good))
         return StateArrays(loaded, m, v, *(jax.device_put(number, self._context.sharding()) for number in numbers))
 
-    def _load(self, read: Any) -> nnx.State:
-        return weights.load_weights(self._abstract, self._job.model, self._job.train.task, read, self._context.put)
+    def _load_average(self, mark: str, read: Callable[[str], Floats]) -> nnx.State:
+        """Return an average of the weights that have it."""
+        return self._load(read, self._muon_shapes if mark == AVERAGES[1] else ())
+
+    def _load(self, read: Callable[[str], Floats], without: Collection[weights.Path] = ()) -> nnx.State:
+        config, task = self._job.model, self._job.train.objective
+        return weights.load_weights(self._abstract, config, task, read, self._context.put, without)
 
 
 def _divided_by_count(figures: _Figures, gradient: nnx.State, labels: Array) -> tuple[Any, nnx.State]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from jax import Array
 
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
-from jprep.train.job.schedule import learning_rate
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
@@ -50,7 +50,7 @@ class Trainer:
         """Train until the session has no more batches."""
         session = self._session
         with ThroughputMeter(self._job.samples / self._job.train.batch) as meter:
-            for step, batch in session.batches_ahead(self._loader):
+            for step, batch in session.batches_ahead(self._loader.training):
                 self._dispatch(step, batch, meter)
                 with self._profiler.phase("waiting"):
                     due = session.due(step)

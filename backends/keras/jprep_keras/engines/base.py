@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from jprep.train.job.config import OptimizerConfig, Precision
+from jprep.train.job.config import Precision
+from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_keras.models.model_with_loss import LossPart, ModelInputs, ModelWithLoss
 from jprep_keras.planning.layout import Layout
 from jprep_keras.worker.optimizer import StateArrays, StepResult, Tensors

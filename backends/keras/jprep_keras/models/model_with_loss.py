@@ -13,6 +13,7 @@ from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep_keras.models.backbones import build_backbone
 from jprep_keras.models.custom_head import CustomHead
 from jprep_keras.models.custom_loss import LossBatch, call_loss
+from jprep_keras.models.documents import document_states
 from jprep_keras.models.heads import (
     CAUSAL,
     ClassifierHead,
@@ -47,6 +48,8 @@ class ModelInputs(NamedTuple):
             `classify` classes, int32, and for `regress` scores, float32, (rows,).
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
         next_sentence: classes of sentence pairs, int32, (rows,); zeros for other rows.
+        documents: the document of each token, int32, (rows, length): tokens see those of their own only; no column if
+            they see their whole row.
     """
 
     ids: Any
@@ -56,6 +59,7 @@ class ModelInputs(NamedTuple):
     labels: Any
     weight: Any
     next_sentence: Any
+    documents: Any
 
 
 class LossPart(NamedTuple):
@@ -79,6 +83,7 @@ class ModelWithLoss:
         precision: the job's precision.
         hooks: the job's hooks.
         padded: rows of the token embedding: the number of ids, or more, which take no part in the softmax.
+        z_loss: factor of the squared logarithm of the softmax's denominator in training; see docs/training.md.
 
     Attributes:
         backbone: KerasHub's model without a head. Its own values are not used.
@@ -93,10 +98,11 @@ class ModelWithLoss:
         precision: str = "fp32",
         hooks: LoadedHooks = NO_HOOKS,
         padded: int = 0,
+        z_loss: float = 0.0,
     ) -> None:
         dtype, labelled = POLICIES[precision], task not in ("clm", "mlm")
         self.config, self.task, self.model_type = config, task, config["model_type"]
-        self._loss_hook, self.has_loss_hook = hooks.loss, hooks.loss is not None
+        self._loss_hook, self.has_loss_hook, self._z_loss = hooks.loss, hooks.loss is not None, z_loss
         if labelled:
             config = config | {"tie_word_embeddings": True}  # there is no output embedding
         config = config | {"vocab_size": max(padded, config["vocab_size"])}
@@ -145,12 +151,12 @@ class ModelWithLoss:
         Args:
             weights: weights by transformers' names.
             inputs: the rows.
-            seeds: states of the random generators, (generators, 2); None drops nothing.
+            seeds: states of the random generators, (generators, 2), for training; None drops nothing.
         """
         with self.scope(weights, seeds):
             hidden = self.hidden_states(inputs, training=seeds is not None)
             if self.task in ("clm", "mlm"):
-                loss, count = self._token_loss(hidden, inputs)
+                loss, count = self._token_loss(hidden, inputs, self._z_loss if seeds is not None else 0.0)
                 return loss, self._next_sentence(hidden, inputs), count
             outputs = self._outputs(hidden, inputs, training=seeds is not None)
             loss, count = self._row_loss(outputs, inputs)
@@ -169,7 +175,9 @@ class ModelWithLoss:
             return self._outputs(hidden, inputs, training=False)
 
     def hidden_states(self, inputs: ModelInputs, *, training: bool) -> Any:
-        """Return the outputs of the backbone, within `scope`."""
+        """Return the outputs of the backbone, within `scope`: hidden states only for rows of several documents."""
+        if inputs.documents.shape[1] != 0:
+            return document_states(self.backbone, self.model_type, inputs, training=training)
         given = {"token_ids": inputs.ids, "padding_mask": _token_mask(inputs), "segment_ids": inputs.types}
         return self.backbone({name: given[name] for name in self.backbone.input}, training=training)
 
@@ -187,10 +195,10 @@ class ModelWithLoss:
             logits = self._lm_head(_sequence(hidden), inputs.positions)
         return ops.cast(logits[..., : self.config["vocab_size"]], "float32")
 
-    def _token_loss(self, hidden: Any, inputs: ModelInputs) -> tuple[Any, Any]:
+    def _token_loss(self, hidden: Any, inputs: ModelInputs, z_loss: float) -> tuple[Any, Any]:
         logits = self._logits(hidden, inputs)
         if not self._loss_hook:
-            return token_loss(logits, inputs.labels), ops.zeros(())
+            return token_loss(logits, inputs.labels, z_loss), ops.zeros(())
         known = inputs.labels != NO_LABEL
         return call_loss(self._loss_hook, logits, ops.where(known, inputs.labels, 0), self._loss_batch(inputs, known))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras import ops
 
-from jprep.train.models.weights import BASE_PREFIXES, HEAD_PREFIX
+from jprep.train.models.weights import HEAD_PREFIX, base_prefix
 
 Weights = Mapping[str, Any]
 """Weights by transformers' names."""
@@ -26,7 +26,7 @@ Values = dict[str, Value]
 
 def backbone_values(config: dict[str, Any]) -> Values:
     """Return the values of all variables of a backbone, except BERT's and ELECTRA's pooler."""
-    model_type, prefix = config["model_type"], BASE_PREFIXES[config["model_type"]]
+    model_type, prefix = config["model_type"], base_prefix(config["model_type"])
     return {"gpt2": _gpt2, "llama": _llama}.get(model_type, _encoder)(config, prefix)
 
 

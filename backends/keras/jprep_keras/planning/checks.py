@@ -9,6 +9,7 @@ from jprep.errors import ConfigError
 from jprep.train.backend import Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
+from jprep.train.models.rope import SCALING
 from jprep.train.planning.checks import check_ranges, missing_device
 from jprep.train.planning.host import accelerators
 from jprep.train.planning.machine import planned_elsewhere
@@ -17,7 +18,7 @@ from jprep_keras.options import SECTION, Options
 MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
 """The models that KerasHub has."""
 
-TASKS = ("clm", "mlm", "classify", "regress")
+TASKS = ("clm", "mlm", "classify", "regress", "sft")
 """The tasks that this backend trains for."""
 
 _VERSIONS = "from importlib.metadata import version; print(*map(version, ('keras', 'keras-hub', '{engine}')), end=' ');"
@@ -37,12 +38,8 @@ def check_options(job: Job, options: Options) -> None:
     if job.train.task not in TASKS:
         fix = f"use one of {', '.join(TASKS)}, or another backend"
         raise ConfigError(f"keras cannot train for {job.train.task}", where="train.task", fix=fix)
-    if options.records and job.train.data:
-        fix = f"remove {SECTION}.records"
-        raise ConfigError(f"records are for clm and mlm, not {job.train.task}", where=f"{SECTION}.records", fix=fix)
-    if options.records and job.mix:
-        fix = f"remove {SECTION}.records, or dataset.mix"
-        raise ConfigError("records have an order of their own, not that of a mixture", where="dataset.mix", fix=fix)
+    if options.records:
+        _check_records(job)
     model_type = job.model["model_type"]
     if model_type not in MODEL_TYPES:
         fix = f"use one of {', '.join(MODEL_TYPES)}, or another backend"
@@ -52,8 +49,21 @@ def check_options(job: Job, options: Options) -> None:
         _check_llama(job.model)
 
 
+def _check_records(job: Job) -> None:
+    """Check that the rows of TFRecord shards can be those of the job."""
+    where, fix = f"{SECTION}.records", f"remove {SECTION}.records"
+    if job.train.data:
+        raise ConfigError(f"records are for clm and mlm, not {job.train.task}", where=where, fix=fix)
+    if job.mix:
+        what = "records have an order of their own, not that of a mixture"
+        raise ConfigError(what, where="dataset.mix", fix=f"{fix}, or dataset.mix")
+    if job.train.document_masks:
+        what = "rows of records do not tell where their documents begin"
+        raise ConfigError(what, where="train.document_masks", fix=f"{fix}, or document_masks")
+
+
 def _check_llama(config: dict[str, Any]) -> None:
-    """Check what KerasHub's Llama does not have: biases, heads of another width, dropout of attention probabilities."""
+    """Check what KerasHub's Llama does not have: biases, heads of another width, dropout of attention, scaled RoPE."""
     width = config["hidden_size"] // config["num_attention_heads"]
     only = {"attention_bias": False, "mlp_bias": False, "attention_dropout": 0, "head_dim": width}
     for key, value in only.items():
@@ -61,6 +71,9 @@ def _check_llama(config: dict[str, Any]) -> None:
             fix = f"{key} = {str(value).lower()}, or another backend"
             where = f"train.model.config.{key}"
             raise ConfigError(f"KerasHub's Llama cannot have {key} = {config[key]}", where=where, fix=fix)
+    if SCALING in config:
+        where, fix = f"train.model.config.{SCALING}", "use a preset or a model without it, or another backend"
+        raise ConfigError("KerasHub's Llama does not scale RoPE as transformers does", where=where, fix=fix)
 
 
 def environment_findings(python: Path, options: Options) -> list[Finding]:

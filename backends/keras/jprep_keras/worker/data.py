@@ -44,7 +44,7 @@ class BatchLoader:
     """
 
     def __init__(self, job: Job, layout: Layout) -> None:
-        self._layout, self._task = layout, job.train.task
+        self._layout, self._task = layout, job.train.objective
         self._has_types = job.model.get("type_vocab_size", 0) > 1
 
     def __call__(self, batch: Batch | LabelledBatch) -> LoadedBatch:
@@ -54,6 +54,7 @@ class BatchLoader:
         labelled = isinstance(batch, LabelledBatch)
         types = batch.token_types if isinstance(batch, LabelledBatch) else batch.segments
         pairs = None if isinstance(batch, LabelledBatch) else batch.next_sentence
+        documents = None if isinstance(batch, LabelledBatch) else batch.documents
         positions, labels = self._labels(batch)
         inputs = ModelInputs(
             ids=self._shape(batch.input_ids, np.int32, 0),
@@ -63,6 +64,7 @@ class BatchLoader:
             labels=self._shape(labels, *(_type(labels))),
             weight=self._shape(np.ones(count), np.float32, 0),
             next_sentence=self._shape(none[:, 0] if pairs is None else pairs, np.int32, 0),
+            documents=self._shape(none[:, :0] if documents is None else documents, np.int32, 0),
         )
         number = count if labelled else int((labels != NO_LABEL).sum())
         return LoadedBatch(inputs, int(batch.lengths.sum()), number, count)

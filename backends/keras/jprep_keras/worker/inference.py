@@ -93,7 +93,7 @@ class InferenceModel:
         row = padded_row(ids, self.config)
         given = padded_row(types, self.config) if types else np.zeros_like(row)
         lengths, none = np.array([len(ids)], np.int32), np.zeros((1, 0), np.int32)
-        inputs = ModelInputs(row, lengths, given, np.array([[position]], np.int32), none, none, none)
+        inputs = ModelInputs(row, lengths, given, np.array([[position]], np.int32), none, none, none, none)
         return _numbers(self._outputs(self._weights, inputs)[0])
 
     def _model_outputs(self, weights: Any, inputs: ModelInputs) -> Any:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from jprep.train.job.config import OptimizerConfig
-from jprep.train.job.schedule import LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.loss_scale import LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.optimizer import OptimizerConfig
 
 Tensors = dict[str, Any]
 """Tensors by transformers' names."""

@@ -10,8 +10,8 @@ from jprep.io.safetensors_file import Floats, TensorFiles
 from jprep.random.counter_bits import bits, key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
-from jprep.train.job.schedule import initial_loss_scale
 from jprep.train.models import parameters
+from jprep.train.optimization.loss_scale import initial_loss_scale
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep_keras.engines.base import Engine, Seeds
 from jprep_keras.models.model_with_loss import ModelWithLoss
@@ -43,9 +43,11 @@ class TrainState:
         hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
         self._job, self._engine, self._layout = job, engine, layout
-        self._specs = parameters(job.model, job.train.task)
-        padded = job.train.model.padded(job.model["vocab_size"])
-        self._model = ModelWithLoss(job.model, job.train.task, job.train.precision, hooks, padded)
+        self._specs = parameters(job.model, job.train.objective)
+        section, padded = job.train, job.train.model.padded(job.model["vocab_size"])
+        self._model = ModelWithLoss(
+            job.model, section.objective, section.precision, hooks, padded, z_loss=section.z_loss
+        )
         saved = CheckpointReader(resume) if resume else None
         engine.load(self._model, self._restored(saved) if saved else self._initial(TensorFiles([initial_weights])))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
-from jprep.train.job.schedule import learning_rate
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import row_labels, validation_metrics

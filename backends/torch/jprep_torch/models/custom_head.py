@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from jprep.train.hooks.calls import check_head_outputs
 from jprep.train.hooks.loading import Hook
 from jprep_torch.models.custom_loss import TENSORS
+from jprep_torch.models.plugin_model import recompute_layers
 
 
 class ModelWithHead(nn.Module):
@@ -41,7 +42,10 @@ class ModelWithHead(nn.Module):
 
     def gradient_checkpointing_enable(self, settings: dict[str, Any]) -> None:
         """Keep only the inputs of layers for the backward pass."""
-        self.base_model.gradient_checkpointing_enable(settings)
+        if hasattr(self.base_model, "gradient_checkpointing_enable"):
+            self.base_model.gradient_checkpointing_enable(settings)
+        else:
+            recompute_layers(self.base_model, settings)
 
     def outputs(self, hidden: Tensor, mask: Tensor) -> Tensor:
         """Return the head's outputs, (rows, labels).

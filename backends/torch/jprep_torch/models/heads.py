@@ -31,11 +31,24 @@ def _electra(model: Any, hidden: Tensor) -> tuple[Tensor, nn.Linear]:
     return model.generator_predictions(hidden), model.generator_lm_head
 
 
-HEADS: dict[str, Head] = {
+def _modernbert(model: Any, hidden: Tensor) -> tuple[Tensor, nn.Linear]:
+    return model.head(hidden), model.decoder
+
+
+_HEADS: dict[str, Head] = {
     "gpt2": _linear,
     "llama": _linear,
+    "qwen3": _linear,
+    "qwen3_moe": _linear,
     "bert": _bert,
     "roberta": _roberta,
     "electra": _electra,
+    "modernbert": _modernbert,
+    "deberta-v2": _bert,
 }
-"""`model_type` → its head."""
+"""`model_type` → the head of a built-in family."""
+
+
+def head_of(model_type: str) -> Head:
+    """Return the head of a model."""
+    return _HEADS.get(model_type, _linear)

@@ -9,18 +9,20 @@ from torch import Tensor, nn
 
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
+from jprep.train.models import FAMILIES
 from jprep.train.models.electra import GENERATOR
 from jprep_torch.models.custom_head import ModelWithHead
 from jprep_torch.models.custom_loss import LossBatch, call_loss
-from jprep_torch.models.heads import HEADS
+from jprep_torch.models.encoder_inputs import encoder_inputs
+from jprep_torch.models.heads import head_of
+from jprep_torch.models.plugin_model import is_plugin_model
 from jprep_torch.models.replaced_tokens import ReplacedTokenLoss
+from jprep_torch.models.router_loss import router_loss
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.loss import class_loss, score_loss, token_loss, token_loss_xla
 
 NO_LABEL = -100
 """The label of tokens that have none."""
-
-_CAUSAL = ("gpt2", "llama")
 
 
 class RtdInputs(NamedTuple):
@@ -50,6 +52,12 @@ class ModelInputs(NamedTuple):
         next_sentence: classes of sentence pairs, int64, (rows,); None for other rows.
         pair_weights: factor of each row's next-sentence loss, (rows,): labels per row in training, 0 in validation and
             for rows that only fill the shape; None for other rows.
+        documents: number of the document of each token, from 0 in each row and -1 for padding, int64, (rows, length):
+            tokens see those of their own only; None if they see their whole row.
+        router_factor: factor of the summed loss of a mixture of experts' routers, fp32, (); None in validation, and for
+            models without experts.
+        labelled: the places of tokens that have a label, counted through all rows, int64, (labels,), found before rows
+            came to the device; None if they have not been looked for.
     """
 
     ids: Tensor
@@ -60,6 +68,16 @@ class ModelInputs(NamedTuple):
     rtd: RtdInputs | None = None
     next_sentence: Tensor | None = None
     pair_weights: Tensor | None = None
+    documents: Tensor | None = None
+    router_factor: Tensor | None = None
+    labelled: Tensor | None = None
+
+    @property
+    def labelled_tokens(self) -> Tensor:
+        """The places of tokens that have a label, counted through all rows, int64, (labels,)."""
+        if self.labelled is not None:
+            return self.labelled
+        return (self.labels.reshape(-1) != NO_LABEL).nonzero().squeeze(1)
 
     @property
     def mask(self) -> Tensor | None:
@@ -74,11 +92,17 @@ class ModelInputs(NamedTuple):
         return (torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths.unsqueeze(1)).long()
 
 
+class _Encoded(NamedTuple):
+    """The outputs of a plugin's model, in the form of those of transformers' base models."""
+
+    last_hidden_state: Tensor
+
+
 class ModelWithLoss(nn.Module):
     """A model and its loss.
 
     Args:
-        model: transformers' model for the job's task, or its base model with a user's head.
+        model: transformers' or a plugin's model for the job's task, or its base model with a user's head.
         job: the job.
         hooks: the job's hooks.
     """
@@ -87,9 +111,15 @@ class ModelWithLoss(nn.Module):
         super().__init__()
         self._loss_hook = hooks.loss
         self.model = model
-        self._task, self._model_type = job.train.task, job.model["model_type"]
-        self._head = HEADS[self._model_type]
+        self._task, self._config, self._model_type = job.train.objective, job.model, job.model["model_type"]
+        self._is_plugin = is_plugin_model(job.model)
+        self._head = head_of(self._model_type)
+        self._z_loss = job.train.z_loss
+        self._class_weights: Tensor | None
+        weights = torch.tensor(job.class_weights) if job.class_weights else None
+        self.register_buffer("_class_weights", weights, persistent=False)
         self._ids = job.train.model.padded(job.model["vocab_size"])
+        self._chosen_experts = job.model.get("num_experts_per_tok", 0)
         self._rtd = ReplacedTokenLoss(job.model, self._ids) if self._task == "rtd" else None
 
     def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -104,13 +134,20 @@ class ModelWithLoss(nn.Module):
         if inputs.next_sentence is not None:
             return *self._pair_loss(inputs, inputs.next_sentence), None
         if self._task in ("clm", "mlm"):
-            loss, count = self._token_loss(inputs, self._encoded(inputs).last_hidden_state)
+            encoded = self._encoded(inputs)
+            loss, count = self._token_loss(inputs, encoded.last_hidden_state)
+            if inputs.router_factor is not None:
+                balance = router_loss(encoded.router_logits, inputs.token_mask, self._chosen_experts)
+                loss = loss + inputs.router_factor * balance
             return loss, inputs.ids.new_empty(0), count
         outputs, labels = self._outputs(inputs)[: len(inputs.labels)], inputs.labels
         if self._loss_hook:
             loss, count = call_loss(self._loss_hook, outputs.float(), labels, _loss_batch(inputs, len(labels)))
             return loss, outputs, count
-        return (class_loss if self._task == "classify" else score_loss)(outputs, labels), outputs, None
+        if self._task == "regress":
+            return score_loss(outputs, labels), outputs, None
+        weights = self._class_weights if self.training else None
+        return class_loss(outputs, labels, weights), outputs, None
 
     @property
     def base_model(self) -> nn.Module:
@@ -133,23 +170,23 @@ class ModelWithLoss(nn.Module):
 
     def _token_loss(self, inputs: ModelInputs, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """Apply the head to tokens that have a label: with masked language models about one in seven."""
-        labels = inputs.labels
-        if self._task == "clm":
-            hidden, labels = hidden[:, :-1], labels[:, 1:]
-        labels = labels.reshape(-1)
+        labels, z_loss = inputs.labels, self._z_loss if self.training else 0.0
         if labels.device.type in XLA_DEVICES:
+            if self._task == "clm":
+                hidden, labels = hidden[:, :-1], labels[:, 1:]
+            labels = labels.reshape(-1)
             vectors, last = self._head(self.model, hidden.reshape(-1, hidden.shape[-1]))
             if self._loss_hook:
                 return self._hook_loss(last(vectors), labels, inputs)
-            return token_loss_xla(vectors, last.weight, last.bias, labels, NO_LABEL, self._ids), None
-        labelled = (labels != NO_LABEL).nonzero().squeeze(1)
-        hidden = hidden.reshape(-1, hidden.shape[-1])
-        if len(labelled) < len(labels):
-            hidden, labels = hidden.index_select(0, labelled), labels.index_select(0, labelled)
+            return token_loss_xla(vectors, last.weight, last.bias, labels, NO_LABEL, self._ids, z_loss), None
+        labels, labelled = labels.reshape(-1), inputs.labelled_tokens
+        before = labelled - 1 if self._task == "clm" else labelled  # the token that predicts
+        hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, before)
+        labels = labels.index_select(0, labelled)
         vectors, last = self._head(self.model, hidden)
         if self._loss_hook:
             return self._hook_loss(last(vectors), labels, inputs)
-        return token_loss(vectors, last.weight, last.bias, labels, self._ids), None
+        return token_loss(vectors, last.weight, last.bias, labels, self._ids, z_loss), None
 
     def _hook_loss(self, logits: Tensor, labels: Tensor, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
         assert self._loss_hook
@@ -159,22 +196,23 @@ class ModelWithLoss(nn.Module):
 
     def _encoded(self, inputs: ModelInputs) -> Any:
         """Return the outputs of the base model: hidden states of the last layer, (rows, length, width), among them."""
-        types = {} if inputs.types is None else {"token_type_ids": inputs.types}
-        # Causal attention ignores padding at the end of a row. XLA would have to read the mask's values, which
-        # transformers branches on, in the middle of its program.
-        mask = None if self._task == "clm" and inputs.ids.device.type in XLA_DEVICES else inputs.mask
-        return self.base_model(input_ids=inputs.ids, attention_mask=mask, **types)
+        if self._is_plugin:
+            return _Encoded(self.base_model(inputs.ids, inputs.mask, inputs.documents))
+        routers = {} if inputs.router_factor is None else {"output_router_logits": True}
+        return self.base_model(**encoder_inputs(self._config, self._task, inputs), **routers)
 
     def _outputs(self, inputs: ModelInputs) -> Tensor:
         if isinstance(self.model, ModelWithHead):
             return self.model.outputs(self._encoded(inputs).last_hidden_state, inputs.token_mask)
-        if self._model_type in _CAUSAL:  # transformers would look for the last token by the id of the padding
+        if self._is_plugin and not FAMILIES[self._model_type].causal:
+            first: Tensor = self.model.score(self._encoded(inputs).last_hidden_state[:, 0])  # type: ignore[operator]
+            return first
+        if FAMILIES[self._model_type].causal:  # transformers would look for the last token by the id of the padding
             hidden = self._encoded(inputs).last_hidden_state
             last = hidden[torch.arange(len(hidden), device=hidden.device), (inputs.lengths - 1).clamp_min(0)]
             found: Tensor = self.model.score(last)  # type: ignore[operator]
             return found
-        types = {} if inputs.types is None else {"token_type_ids": inputs.types}
-        outputs: Tensor = self.model(input_ids=inputs.ids, attention_mask=inputs.mask, **types).logits
+        outputs: Tensor = self.model(**encoder_inputs(self._config, self._task, inputs)).logits
         return outputs
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.dataset.sampling.token_noise import id_words
-from jprep_torch.models.heads import HEADS
+from jprep_torch.models.encoder_inputs import encoder_inputs
+from jprep_torch.models.heads import head_of
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.loss import Noise, replaced_loss, token_loss_and_samples, token_loss_and_samples_xla
 
@@ -27,8 +28,8 @@ class ReplacedTokenLoss:
     """
 
     def __init__(self, config: dict[str, Any], padded: int = 0) -> None:
-        self._padded = padded
-        self._head = HEADS[config["model_type"]]
+        self._config, self._padded = config, padded
+        self._head = head_of(config["model_type"])
         self._words = torch.from_numpy(id_words(config["vocab_size"]).astype(np.int64))
 
     def __call__(self, model: Any, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
@@ -42,7 +43,7 @@ class ReplacedTokenLoss:
         original = torch.where(labelled, inputs.labels, inputs.ids)
         generator_loss, ids = self._replace(model.generator, inputs, original, labelled)
         replaced, real = ids != original, self._real(inputs)
-        outputs = model.discriminator_predictions(_hidden(model, ids, inputs))
+        outputs = model.discriminator_predictions(self._hidden(model, ids, inputs))
         discriminator_loss = (replaced_loss(outputs, replaced) * real).sum()
         assert inputs.rtd is not None
         loss = generator_loss + inputs.rtd.factor * discriminator_loss
@@ -56,7 +57,7 @@ class ReplacedTokenLoss:
     ) -> tuple[Tensor, Tensor]:
         """Return the generator's summed loss, and the rows with masked tokens replaced by samples."""
         assert inputs.rtd is not None
-        hidden, labels = _hidden(generator, inputs.ids, inputs), inputs.labels.reshape(-1)
+        hidden, labels = self._hidden(generator, inputs.ids, inputs), inputs.labels.reshape(-1)
         hidden, keys = hidden.reshape(-1, hidden.shape[-1]), inputs.rtd.noise_keys.reshape(-1)
         self._words = self._words.to(labels.device)
         if labels.device.type in XLA_DEVICES:
@@ -65,12 +66,16 @@ class ReplacedTokenLoss:
             given = (vectors, last.weight, last.bias, labels, IGNORE_INDEX, noise, self._padded)
             loss, samples = token_loss_and_samples_xla(*given)
             return loss, torch.where(labelled, samples.view_as(labelled), original)
-        chosen = labelled.reshape(-1).nonzero().squeeze(1)
+        chosen = inputs.labelled_tokens
         vectors, last = self._head(generator, hidden.index_select(0, chosen))
         noise = Noise(keys.index_select(0, chosen), self._words)
         labels = labels.index_select(0, chosen)
         loss, samples = token_loss_and_samples(vectors, last.weight, last.bias, labels, noise, self._padded)
         return loss, original.reshape(-1).index_copy(0, chosen, samples).view_as(original)
+
+    def _hidden(self, model: Any, ids: Tensor, inputs: ModelInputs) -> Tensor:
+        hidden: Tensor = model.base_model(**encoder_inputs(self._config, "rtd", inputs, ids)).last_hidden_state
+        return hidden
 
     @staticmethod
     def _real(inputs: ModelInputs) -> Tensor:
@@ -78,9 +83,3 @@ class ReplacedTokenLoss:
         assert inputs.rtd is not None
         columns = torch.arange(inputs.ids.shape[1], device=inputs.ids.device)
         return columns < inputs.rtd.tokens.unsqueeze(1)
-
-
-def _hidden(model: Any, ids: Tensor, inputs: ModelInputs) -> Tensor:
-    types = {} if inputs.types is None else {"token_type_ids": inputs.types}
-    hidden: Tensor = model.base_model(input_ids=ids, attention_mask=inputs.mask, **types).last_hidden_state
-    return hidden

@@ -8,11 +8,15 @@ from jprep.errors import ConfigError
 from jprep.train.backend import Backend, Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
+from jprep.train.models import FAMILIES
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
 from jprep.train.planning.host import accelerators, tpu_count
 from jprep.train.planning.machine import planned_elsewhere
 from jprep_torch.options import SECTION, Options
 from jprep_torch.planning import xla
+
+XLA_MODELS = ("gpt2", "llama", "qwen3", "bert", "roberta", "electra")
+"""The models whose programs in transformers XLA can compile: their shapes depend on no values."""
 
 DEVICE_FIXES = {
     "GPU": 'set the backend\'s option device = "cpu", or install a PyTorch that is built for this GPU',
@@ -38,16 +42,37 @@ def check_options(job: Job, options: Options, device: str) -> None:
     """
     numbers = ("processes", "devices", "micro_batch", "threads", "memory")
     check_ranges(options, SECTION, not_negative=numbers)
+    check_experts(job)
     xla.check_hosts(options.hosts, device, SECTION)
     if device in xla.XLA_DEVICES:
         _check_xla(job, options, device)
 
 
+def check_experts(job: Job) -> None:
+    """Check that the loss of routers can be added to the job's.
+
+    Raises:
+        ConfigError: a hook replaces the loss of a model with experts.
+    """
+    if job.train.hooks.loss and job.train.objective == "clm" and "num_experts" in job.model:
+        what = "the count of a loss hook does not say how the loss of the experts' routers is divided"
+        raise ConfigError(what, where="train.hooks.loss", fix="remove it, or use a model without experts, e.g. qwen3")
+
+
 def _check_xla(job: Job, options: Options, device: str) -> None:
     """Check what programs compiled by XLA support."""
-    if job.train.data or job.train.precision == "fp16":
+    if job.train.has_labelled_rows or job.train.precision == "fp16":
         what = f"device {device} supports packed text in fp32 or bf16 only"
         raise ConfigError(what, where=f"{SECTION}.device", fix="use another device, or the backend flax")
+    kind = job.model["model_type"]
+    plugin = FAMILIES[kind].plugin if kind in FAMILIES else None
+    if not ("xla" in plugin.features if plugin else kind in XLA_MODELS):
+        fix = f"use one of {', '.join(XLA_MODELS)}, or another device"
+        what = f"device {device} cannot train a {kind}"
+        raise ConfigError(what, where="train.model.config.model_type", fix=fix)
+    if job.train.optimizer.kind != "adamw":
+        what = f"device {device} has AdamW only"
+        raise ConfigError(what, where="train.optimizer.kind", fix="use another device, or remove kind")
     if options.shard == "yes":
         what = f"device {device} holds all weights on each device"
         raise ConfigError(what, where=f"{SECTION}.shard", fix="leave it out, or use the backend flax, which shards")

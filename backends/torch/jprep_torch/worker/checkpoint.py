@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from jprep.train.run.checkpoint_files import (
     write_from_first,
     write_progress,
 )
+from jprep_torch.models.expert_weights import FileTensors, read_weight
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.parallel_model import ParallelModel, whole_tensor
+from jprep_torch.worker.update_rules.adamw_8bit import AdamW8bit
+from jprep_torch.worker.update_rules.muon import Muon
 
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
@@ -43,9 +47,11 @@ def save(
     first = context.first
     if not (context.saves or model.sharded):
         return
-    write_from_first(folder, WEIGHTS, model.shapes, lambda name: [_array(model.whole_weight(name))], first=first)
-    shapes = average_shapes(model.shapes, model.weights)
-    write_from_first(folder, OPTIMIZER, shapes, lambda name: [_array(_average(name, model, optimizer))], first=first)
+    weights = FileTensors(model.shapes, model.whole_weight)
+    shapes = average_shapes(model.shapes, model.weights, "muon" if isinstance(optimizer, Muon) else "adamw")
+    averages = FileTensors(shapes, lambda name: _average(name, model, optimizer))
+    for kind, tensors in ((WEIGHTS, weights), (OPTIMIZER, averages)):
+        write_from_first(folder, kind, tensors.shapes, _blocks_of(tensors), first=first)
     if first:
         write_progress(folder, progress)
 
@@ -59,18 +65,28 @@ def restore(saved: CheckpointReader, model: ParallelModel, optimizer: torch.opti
         optimizer: its optimizer.
     """
     for name, weight in model.weights.items():
-        tensors = {mark: torch.from_numpy(saved.averages[f"{mark}.{name}"]) for mark in _STATE_KEYS}
+        own = average_shapes(model.shapes, [name], "muon" if isinstance(optimizer, Muon) else "adamw")
+        tensors = {mark[0]: torch.from_numpy(read_weight(saved.averages, mark)) for mark in own}
         state = {_STATE_KEYS[mark]: model.place_like(name, tensor) for mark, tensor in tensors.items()}
+        if isinstance(optimizer, AdamW8bit):
+            optimizer.set_averages(weight, saved.progress.updates, state)
+            continue
         optimizer.state[weight] = {"step": torch.tensor(float(saved.progress.updates), device=weight.device), **state}
 
 
 def _average(name: str, model: ParallelModel, optimizer: torch.optim.Optimizer) -> Tensor:
-    """Return an average by its name in the file, `m.NAME` or `v.NAME`."""
+    """Return an average by its name, `m.NAME` or `v.NAME`."""
     mark, _, weight_name = name.partition(".")
     state: dict[str, Any] = optimizer.state.get(model.weights[weight_name], {})
     if _STATE_KEYS[mark] not in state:  # before the first update
         return torch.zeros(model.shapes[weight_name])
+    if isinstance(optimizer, AdamW8bit):
+        return whole_tensor(optimizer.average(model.weights[weight_name], _STATE_KEYS[mark]))
     return whole_tensor(state[_STATE_KEYS[mark]])
+
+
+def _blocks_of(tensors: FileTensors) -> Callable[[str], list[Floats]]:
+    return lambda name: [_array(tensors[name])]
 
 
 def _array(tensor: Tensor) -> Floats:

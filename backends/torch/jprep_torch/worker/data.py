@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs, RtdInputs
 from jprep_torch.planning.xla import XLA_DEVICES
 
 
-def count_labels(batch: Batch | LabelledBatch) -> int:
-    """Return the number of labels of this process's rows, which its losses are summed over."""
+def count_labels(batch: Batch | LabelledBatch, class_weights: Sequence[float] = ()) -> int | float:
+    """Return the number of labels of this process's rows, which its losses are summed over; or their weights' sum."""
     if isinstance(batch, LabelledBatch):
-        return len(batch.labels)
+        return sum(class_weights[label] for label in batch.labels) if class_weights else len(batch.labels)
     labelled = batch.labels != NO_LABEL
     return int(labelled.sum())
 
@@ -37,6 +37,7 @@ def micro_batches(
     types: bool,
     pair_weight: float = 0.0,
     discriminator_factor: float = 1.0,
+    router_factor: float | None = None,
 ) -> Iterator[ModelInputs]:
     """Yield this process's rows of a batch, one micro-batch at a time.
 
@@ -48,13 +49,18 @@ def micro_batches(
         types: whether the model has token types.
         pair_weight: factor of the next-sentence loss of each row of sentence pairs.
         discriminator_factor: factor of the discriminator's summed loss, for `rtd`.
+        router_factor: factor of the routers' summed loss, for training a mixture of experts; None for no such loss.
     """
     for start in range(0, rows, micro_batch):
         part = slice(start, start + micro_batch)
         if start < len(batch.lengths):
             inputs = _with_pairs(_inputs(batch, part, device, types=types), batch, part, pair_weight)
+            router = router_factor
         else:
             inputs = _with_pairs(_no_rows(batch, device), batch, slice(0), 0.0)
+            router = None if router_factor is None else 0.0
+        if router is not None:
+            inputs = inputs._replace(router_factor=_number(router, device))
         yield inputs._replace(rtd=_rtd_inputs(batch, part, inputs.ids, discriminator_factor))
 
 
@@ -85,13 +91,14 @@ def _rtd_inputs(batch: Batch | LabelledBatch, part: slice, ids: Tensor, factor: 
     keys, tokens = np.zeros(ids.shape, np.int64), np.zeros(len(ids), np.int64)
     own = len(batch.lengths[part])
     keys[:own], tokens[:own] = batch.noise_keys[part], batch.lengths[part]
-    return RtdInputs(_tensor(keys, ids.device), _tensor(tokens, ids.device), torch.tensor(factor).to(ids.device))
+    return RtdInputs(_tensor(keys, ids.device), _tensor(tokens, ids.device), _number(factor, ids.device))
 
 
 def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> ModelInputs:
     if device.type in XLA_DEVICES and isinstance(batch, Batch):
         batch = _pad_rows(batch, part.stop)
     ids, lengths = batch.input_ids[part], batch.lengths[part]
+    documents = batch.documents if isinstance(batch, Batch) else None
     token_types = batch.token_types[part] if types and isinstance(batch, LabelledBatch) else None
     return ModelInputs(
         ids=_tensor(ids, device),
@@ -99,7 +106,14 @@ def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, 
         lengths=_tensor(lengths, device),
         full=device.type not in XLA_DEVICES and bool((lengths == ids.shape[1]).all()),
         types=None if token_types is None else _tensor(token_types, device),
+        documents=None if documents is None else _tensor(documents[part], device),
+        labelled=_labelled(batch.labels[part], device) if isinstance(batch, Batch) else None,
     )
+
+
+def _labelled(labels: np.ndarray[Any, Any], device: torch.device) -> Tensor | None:
+    """Return the places of labels; None with XLA, which compiles a program for each number of them."""
+    return None if device.type in XLA_DEVICES else _tensor((labels.reshape(-1) != NO_LABEL).nonzero()[0], device)
 
 
 def _pad_rows(batch: Batch, rows: int) -> Batch:
@@ -110,7 +124,9 @@ def _pad_rows(batch: Batch, rows: int) -> Batch:
         return np.concatenate([field, np.repeat(field[:1], missing, 0)])
 
     labels = np.concatenate([batch.labels, np.full((missing, batch.labels.shape[1]), NO_LABEL, batch.labels.dtype)])
-    return batch._replace(input_ids=repeat(batch.input_ids), lengths=repeat(batch.lengths), labels=labels)
+    documents = None if batch.documents is None else repeat(batch.documents)
+    ids, lengths = repeat(batch.input_ids), repeat(batch.lengths)
+    return batch._replace(input_ids=ids, lengths=lengths, labels=labels, documents=documents)
 
 
 def _no_rows(batch: Batch | LabelledBatch, device: torch.device) -> ModelInputs:
@@ -118,7 +134,14 @@ def _no_rows(batch: Batch | LabelledBatch, device: torch.device) -> ModelInputs:
     ids = torch.zeros((1, batch.input_ids.shape[1]), dtype=torch.int64, device=device)
     labelled = isinstance(batch, LabelledBatch)
     labels = _tensor(batch.labels[:0], device) if labelled else torch.full_like(ids, NO_LABEL)
-    return ModelInputs(ids, labels, torch.full((1,), ids.shape[1], device=device), full=True, types=None)
+    documents = torch.zeros_like(ids) if isinstance(batch, Batch) and batch.documents is not None else None
+    full = torch.full((1,), ids.shape[1], device=device)
+    return ModelInputs(ids, labels, full, full=True, types=None, documents=documents)
+
+
+def _number(value: float, device: torch.device) -> Tensor:
+    """Return a number on the device, fp32, ()."""
+    return _tensor(np.array([value], np.float32), device)[0]
 
 
 def _tensor(values: np.ndarray[Any, Any], device: torch.device) -> Tensor:

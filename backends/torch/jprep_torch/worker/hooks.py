@@ -11,6 +11,7 @@ from jprep.train.hooks.check import sample_labels
 from jprep.train.hooks.loading import Hook, LoadedHooks
 from jprep_torch.models.custom_head import build_head, call_head
 from jprep_torch.models.custom_loss import LossBatch, call_loss
+from jprep_torch.models.plugin_model import is_plugin_model, model_settings
 
 _LENGTH = 4
 
@@ -37,7 +38,7 @@ def _check_loss(hook: Hook, model: dict[str, Any], task: str) -> None:
 
 
 def _check_head(hook: Hook, model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    config = transformers.AutoConfig.for_model(**model)
+    config = model_settings(model) if is_plugin_model(model) else transformers.AutoConfig.for_model(**model)
     head = build_head(hook, config).eval()
     hidden, mask = torch.ones(2, _LENGTH, config.hidden_size, requires_grad=True), torch.ones(2, _LENGTH).long()
     outputs = call_head(hook, head, hidden, mask, config.num_labels)

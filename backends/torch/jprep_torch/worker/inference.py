@@ -15,8 +15,12 @@ from torch.nn.functional import cross_entropy
 
 from jprep.errors import InputError
 from jprep.train.inference.decoding import next_token
+from jprep.train.inference.exported_model import task_of, weight_reader
 from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, Score, TokenProbability
 from jprep.train.inference.server import check_request, check_score, serve
+from jprep.train.models import FAMILIES
+from jprep_torch.models.plugin_model import PluginModel, is_plugin_model
+from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
 
 _LOADERS = {
     "LMHeadModel": transformers.AutoModelForCausalLM,
@@ -54,7 +58,10 @@ def load_model(folder: Path) -> Any:
     Raises:
         InputError: its class is not supported, or weights are missing.
     """
-    [name] = json.loads((folder / "config.json").read_bytes())["architectures"]
+    config = json.loads((folder / "config.json").read_bytes())
+    [name] = config["architectures"]
+    if config["model_type"] in FAMILIES and is_plugin_model(config):
+        return _load_plugin_model(folder, config)
     loader = next((loader for suffix, loader in _LOADERS.items() if name.endswith(suffix)), None)
     if loader is None:
         fix = "use a model that jprep exported"
@@ -68,6 +75,14 @@ def load_model(folder: Path) -> Any:
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def _load_plugin_model(folder: Path, config: dict[str, Any]) -> Any:
+    task = task_of(config, folder)
+    model = build_model(config, task)
+    read, names = weight_reader(folder, config, task), weight_names(model, config, task)
+    load_weights(model, names, {name: read(name) for name in sorted(set(names.values()))}, lambda tensor, _: tensor)
+    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def predict(model: Any, request: Request) -> Response:
     """Return the response to a request.
 
@@ -75,7 +90,7 @@ def predict(model: Any, request: Request) -> Response:
         InputError: an id is out of range, or there are more ids than positions.
     """
     if isinstance(request, Score):
-        if not type(model).__name__.endswith(_CAUSAL):
+        if not _is_causal(model):
             raise InputError(f"a {type(model).__name__} does not score rows", fix="use a model for clm")
         check_score(model.config.to_dict(), request)
         with torch.inference_mode():
@@ -118,6 +133,12 @@ def score(logits: Callable[[torch.Tensor], torch.Tensor], request: Score) -> lis
     return found
 
 
+def _is_causal(model: Any) -> bool:
+    """Return whether a model continues texts, by its class in transformers or, of a plugin's, in `config.json`."""
+    name = model.config.architectures[0] if isinstance(model, PluginModel) else type(model).__name__
+    return bool(name.endswith(_CAUSAL))
+
+
 def _row(model: Any, ids: list[int]) -> torch.Tensor:
     return torch.tensor([ids], device=model.device)
 
@@ -139,7 +160,8 @@ def _generate(model: Any, request: Generate) -> Response:
         if token in request.end:
             break
         generated.append(token)
-        row, cache = _row(model, [token]), output.past_key_values
+        cache = output.past_key_values
+        row = _row(model, [token] if cache is not None else [*request.ids, *generated])
     return Response(ids=generated)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from jprep_torch.models.token_sampling import sample_tokens
-from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.distributed.context import DistributedContext
+
+Number: TypeAlias = int | float | Tensor
+"""A number that may be on the device."""
 
 LOGITS_PER_CHUNK = 1 << 23
 """Number of logits that are in memory at a time."""
@@ -29,8 +31,10 @@ class Noise(NamedTuple):
     words: Tensor
 
 
-def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, padded: int = 0) -> Tensor:
-    """Return - Σ ln p(label) of tokens, with the softmax in fp32.
+def token_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, padded: int = 0, z_loss: float = 0.0
+) -> Tensor:
+    """Return Σ (z · ln² Z − ln p(label)) of tokens, with the softmax in fp32; Z is its denominator.
 
     The gradient is computed in the forward pass, one chunk of tokens at a time.
 
@@ -40,31 +44,44 @@ def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tens
         bias: (vocabulary,) or None.
         labels: (tokens,), each an id.
         padded: number of ids that the matrix product is padded to; padding takes no part in the softmax.
+        z_loss: the factor z.
 
     Returns:
         The sum, in fp32.
     """
-    loss, _ = token_loss_and_samples(hidden, weight, bias, labels, None, padded)
+    loss, _ = token_loss_and_samples(hidden, weight, bias, labels, None, padded, z_loss)
     return loss
 
 
 def token_loss_and_samples(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Noise | None, padded: int = 0
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    noise: Noise | None,
+    padded: int = 0,
+    z_loss: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Return `token_loss`, and a token sampled from each softmax, (tokens,); none without noise."""
     needs_grad = torch.is_grad_enabled()
-    found: tuple[Tensor, Tensor] = _TokenLoss.apply(hidden, weight, bias, labels, noise, needs_grad, padded)
+    found: tuple[Tensor, Tensor] = _TokenLoss.apply(hidden, weight, bias, labels, noise, needs_grad, padded, z_loss)
     return found
 
 
 def token_loss_xla(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, ignored: int, padded: int = 0
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    ignored: int,
+    padded: int = 0,
+    z_loss: float = 0.0,
 ) -> Tensor:
     """Return `token_loss` of all tokens but those with the label `ignored`, with all logits in memory.
 
     XLA compiles a program for each number of tokens, so that tokens without a label are not left out before.
     """
-    loss, _ = token_loss_and_samples_xla(hidden, weight, bias, labels, ignored, None, padded)
+    loss, _ = token_loss_and_samples_xla(hidden, weight, bias, labels, ignored, None, padded, z_loss)
     return loss
 
 
@@ -76,10 +93,13 @@ def token_loss_and_samples_xla(
     ignored: int,
     noise: Noise | None,
     padded: int = 0,
+    z_loss: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Return `token_loss_xla`, and a token sampled for each, (tokens,); none without noise."""
     logits = functional.linear(hidden, *_padded(weight, bias, padded)).float()
     loss = functional.cross_entropy(logits, labels, ignore_index=ignored, reduction="sum")
+    if z_loss:
+        loss = loss + z_loss * (logits.logsumexp(1).square() * (labels != ignored)).sum()
     if noise is None:
         return loss, labels.new_empty(0)
     return loss, sample_tokens(logits.detach()[:, : len(weight)], *noise)
@@ -104,14 +124,15 @@ def replaced_loss(outputs: Tensor, replaced: Tensor) -> Tensor:
     return functional.binary_cross_entropy_with_logits(outputs.float(), replaced.float(), reduction="none")
 
 
-def class_loss(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Return - Σ ln p(class).
+def class_loss(outputs: Tensor, labels: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return - Σ w(class) · ln p(class).
 
     Args:
         outputs: logits, (rows, classes).
         labels: (rows,).
+        weights: the weight of each class, (classes,); None for 1 each.
     """
-    return functional.cross_entropy(outputs.float(), labels, reduction="sum")
+    return functional.cross_entropy(outputs.float(), labels, weights, reduction="sum")
 
 
 def score_loss(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -129,7 +150,12 @@ def add_count(total: Tensor | None, count: Tensor | None) -> Tensor | None:
     return count if total is None or count is None else total + count
 
 
-def labels_or_count(labels: int, count: Tensor | None, context: DistributedContext) -> float | Tensor:
+def or_one(number: Number) -> Number:
+    """Return a number, or 1 in place of 0."""
+    return torch.where(number > 0, number, 1) if isinstance(number, Tensor) else number or 1
+
+
+def labels_or_count(labels: Number, count: Tensor | None, context: DistributedContext) -> Number:
     """Return the number that the loss of a global batch is divided by: its labels, or what a loss hook has counted.
 
     Args:
@@ -138,10 +164,10 @@ def labels_or_count(labels: int, count: Tensor | None, context: DistributedConte
         context: this process's device and rank.
     """
     if count is None:
-        return max(labels, 1)
+        return or_one(labels)
     total = context.sum_over_processes(count.clone())
     total += total == 0  # a batch without labels has loss 0
-    return total if context.kind in XLA_DEVICES else float(total)
+    return total
 
 
 class _TokenLoss(torch.autograd.Function):
@@ -157,6 +183,7 @@ class _TokenLoss(torch.autograd.Function):
         noise: Noise | None,
         needs_grad: bool,
         padded: int,
+        z_loss: float,
     ) -> tuple[Tensor, Tensor]:
         dtype = torch.get_autocast_dtype(hidden.device.type) if _autocasting(hidden) else weight.dtype
         inputs, ids = hidden.to(dtype), len(weight)
@@ -176,11 +203,16 @@ class _TokenLoss(torch.autograd.Function):
                     logits[:, :ids].float(), noise.keys[start : start + tokens], noise.words
                 )
             p = torch.log_softmax(logits.float(), 1)  # twice as fast as logsumexp, for a second table of the chunk
-            total -= p.gather(1, own).sum()
+            chosen = p.gather(1, own)
+            total -= chosen.sum()
+            normalizers = logits.gather(1, own).float() - chosen  # ln Z
+            total += z_loss * normalizers.square().sum()
             if d_hidden is None or d_weight is None:
                 continue
             p.exp_()
-            p[torch.arange(len(p), device=p.device), own.squeeze(1)] -= 1  # the gradient: p, and p − 1 at the label
+            if z_loss:
+                p *= 1 + 2 * z_loss * normalizers
+            p[torch.arange(len(p), device=p.device), own.squeeze(1)] -= 1  # without z: p, and p − 1 at the label
             if d_bias is not None:
                 d_bias += p[:, :ids].sum(0)
             p = p.to(dtype)
@@ -193,7 +225,7 @@ class _TokenLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         d_hidden, d_weight, d_bias = (None if grad is None else grad.mul_(factor) for grad in ctx.saved_tensors)
-        return d_hidden, d_weight, d_bias, None, None, None, None
+        return d_hidden, d_weight, d_bias, None, None, None, None, None
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

@@ -10,20 +10,27 @@ import torch
 from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Shape
-from jprep.train.job.config import OptimizerConfig, Precision
-from jprep.train.job.schedule import LOSS_SCALE_GROWTH_INTERVAL, initial_loss_scale
+from jprep.train.job.config import Precision
+from jprep.train.optimization.layer_decay import rate_factors
+from jprep.train.optimization.loss_scale import LOSS_SCALE_GROWTH_INTERVAL, initial_loss_scale
+from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep.train.run.checkpoint_files import TrainProgress
 from jprep_torch.planning.xla import XLA_DEVICES
-from jprep_torch.worker.xla_adamw import XlaAdamW
+from jprep_torch.worker.update_rules.adamw_8bit import AdamW8bit
+from jprep_torch.worker.update_rules.muon import Muon
+from jprep_torch.worker.update_rules.xla_adamw import XlaAdamW
+
+FACTOR = "factor"
+"""The key of a group of weights with the factor of its learning rate."""
 
 ToDevice = Callable[[float], float | Tensor]
 """Returns a number that changes from step to step in the form that the device needs."""
 
 
-def adamw(
+def make_optimizer(
     weights: Mapping[str, nn.Parameter], shapes: Mapping[str, Shape], section: OptimizerConfig, kind: str = "cpu"
 ) -> torch.optim.Optimizer:
-    """Return AdamW with ε added after bias correction, and the weight decay of the job.
+    """Return AdamW with ε added after bias correction, and the weight decay of the job; or the optimizer that it names.
 
     Args:
         weights: trained weights by name; sharded weights may have lost their shape.
@@ -31,23 +38,54 @@ def adamw(
         section: the job's optimizer section.
         kind: kind of the device.
     """
-
-    def group(*, matrices: bool) -> dict[str, Any]:
-        chosen = [weight for name, weight in weights.items() if (len(shapes[name]) >= 2) == matrices]
-        return {"params": chosen, "weight_decay": section.decay_of(2 if matrices else 1)}
-
-    groups = [each for each in (group(matrices=True), group(matrices=False)) if each["params"]]
+    if section.kind == "muon":
+        return Muon(weights, shapes, section)
+    found: dict[tuple[float, float], list[nn.Parameter]] = {}
+    factors = rate_factors(weights, section.layer_decay)
+    for name, weight in weights.items():
+        found.setdefault((section.decay_of(len(shapes[name])), factors[name]), []).append(weight)
+    groups = [{"params": each, "weight_decay": decay, FACTOR: factor} for (decay, factor), each in found.items()]
     betas = (section.beta1, section.beta2)
+    if section.kind == "adamw-8bit":
+        return AdamW8bit(groups, section.lr, betas, section.eps)
     if kind in XLA_DEVICES:
         return XlaAdamW(groups, section.lr, betas, section.eps)
     return torch.optim.AdamW(groups, section.lr, betas, section.eps, fused=True)
 
 
-def global_norm(weights: Iterable[nn.Parameter]) -> float:
-    """Return √Σ g² over all gradients, of all ranks if they are sharded."""
+def set_rate(optimizer: Any, rate: float) -> None:
+    """Set the learning rate of the next update."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group[FACTOR]
+
+
+def global_norm(weights: Iterable[nn.Parameter]) -> Tensor:
+    """Return √Σ g² over all gradients, of all ranks if they are sharded, on the device."""
     norm = torch.nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
     whole: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-    return float(whole)
+    return whole
+
+
+def clip(
+    weights: Iterable[nn.Parameter], norm: Tensor, limit: float, optimizer: torch.optim.Optimizer, *, sharded: bool
+) -> None:
+    """Clip gradients, g · c / N, without reading the norm from the device.
+
+    The fused AdamW divides by N / c itself, and leaves weights as they are if N is not finite.
+
+    Args:
+        weights: the weights whose gradients are clipped.
+        norm: the norm of the gradients.
+        limit: the largest norm; 0 for no limit.
+        optimizer: their optimizer.
+        sharded: whether weights are sharded, which the fused AdamW cannot divide.
+    """
+    share = (norm / limit).clamp_min(1.0) if limit else torch.ones_like(norm)
+    if sharded:
+        rescale_gradients(weights, 1 / share)
+    else:
+        fused: Any = optimizer
+        fused.grad_scale, fused.found_inf = share, (~torch.isfinite(norm)).float()
 
 
 def unscale_and_clip(

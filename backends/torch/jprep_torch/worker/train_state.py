@@ -16,13 +16,22 @@ from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
+from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.checkpoint import restore, save
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.parallel_model import ParallelModel, compile_model, enable_gradient_checkpointing
-from jprep_torch.worker.loss import add_count, labels_or_count
-from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, rescale_gradients, unscale_and_clip
+from jprep_torch.worker.loss import Number, add_count, labels_or_count, or_one
+from jprep_torch.worker.optimizer import (
+    LossScale,
+    clip,
+    global_norm,
+    make_optimizer,
+    rescale_gradients,
+    set_rate,
+    unscale_and_clip,
+)
 from jprep_torch.worker.trainer import StepResult
-from jprep_torch.worker.xla_adamw import XlaAdamW
+from jprep_torch.worker.update_rules.xla_adamw import XlaAdamW
 
 
 class TrainState:
@@ -56,7 +65,9 @@ class TrainState:
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
         self._parallel = ParallelModel(job, weights, context, shard=shard, hooks=hooks)
-        self._optimizer = adamw(self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind)
+        self._optimizer = make_optimizer(
+            self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind
+        )
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:
             self._restore(saved)
@@ -82,16 +93,16 @@ class TrainState:
         return found
 
     def update(
-        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: Number, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
         loss, sums, count = self._accumulate_gradients(micro_batches, labels)
         divisor = labels_or_count(labels, count, self._context)
         with self._profiler.phase("optimizer"):
             if count is not None:
-                rescale_gradients(self._parallel.weights.values(), max(labels, 1) / divisor)
+                rescale_gradients(self._parallel.weights.values(), or_one(labels) / divisor)
             norm = self._apply_gradients(rate, check)
-        loss = loss / (divisor if isinstance(divisor, Tensor) else self._context.number(divisor))
+        loss = loss / self._context.number(divisor)
         self._context.sync()
         return StepResult(loss, norm, self._scale.factor, sums)
 
@@ -105,27 +116,34 @@ class TrainState:
         self._scale.restore(saved.progress)
         self._updates = saved.progress.updates
 
-    def _apply_gradients(self, rate: float, check: Callable[[float], None]) -> float:
+    def _apply_gradients(self, rate: float, check: Callable[[float], None]) -> float | Tensor:
         """Clip the gradients and update the weights; return the norm before clipping."""
         weights = self._parallel.weights.values()
-        norm = global_norm(weights)
+        if self._job.train.precision != "fp16" and self._context.kind not in XLA_DEVICES:
+            norm_on_device = global_norm(weights)
+            clip(
+                weights, norm_on_device, self._job.train.optimizer.clip, self._optimizer, sharded=self._parallel.sharded
+            )
+            self._step(rate)
+            self._optimizer.zero_grad()
+            return norm_on_device
+        norm = float(global_norm(weights))
         if self._scale.accepts(norm):
             check(norm)
-            clip = self._job.train.optimizer.clip
-            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
+            limit = self._job.train.optimizer.clip
+            norm = unscale_and_clip(weights, norm, limit, self._scale.factor, self._context.number)
             self._step(rate)
         self._optimizer.zero_grad()
         return norm
 
     def _step(self, rate: float) -> None:
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
+        set_rate(self._optimizer, rate)
         self._optimizer.step()
         self._updates += 1
         self._scale.grow()
 
     def _accumulate_gradients(
-        self, micro_batches: Sequence[ModelInputs], labels: int
+        self, micro_batches: Sequence[ModelInputs], labels: Number
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Accumulate the gradient of the global batch's loss.
 
@@ -136,7 +154,7 @@ class TrainState:
         loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
         total = None
         # PyTorch averages gradients over processes; docs/training.md needs their sum.
-        factor = self._context.number(self._scale.factor * self._context.world / max(labels, 1))
+        factor = self._context.number(self._scale.factor * self._context.world / or_one(labels))
         for number, inputs in enumerate(micro_batches, 1):
             with self._parallel.delay_reduction(number < len(micro_batches)):
                 with self._profiler.phase("forward"), self._context.autocast(self._job.train.precision):

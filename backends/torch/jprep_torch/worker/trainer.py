@@ -15,15 +15,17 @@ from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
-from jprep.train.job.schedule import learning_rate
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.run.events import DEVICE_MEMORY
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import AnyMetrics, row_labels, validation_metrics
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
 from jprep_torch.worker.distributed.context import DistributedContext
+from jprep_torch.worker.loss import Number, or_one
 from jprep_torch.worker.profiling import XLA_NOTE, make_tracer
 from jprep_torch.worker.throughput import ThroughputMeter
 
@@ -33,15 +35,29 @@ class StepResult(NamedTuple):
 
     Attributes:
         loss: this process's part of the loss before the update.
-        norm: norm of the gradient of the global batch, before clipping.
+        norm: norm of the gradient of the global batch, before clipping; on the device if nothing has read it yet.
         scale: loss scale of the next step; 1 except in fp16.
         sums: for `rtd`, this process's part of `jprep.train.worker.rtd_figures.SUMS`; else zeros or None.
     """
 
     loss: Tensor
-    norm: float
+    norm: float | Tensor
     scale: float
     sums: Tensor | None = None
+
+
+class PreparedBatch(NamedTuple):
+    """This process's rows of a batch.
+
+    Attributes:
+        labels: number of labels, or the sum of their weights.
+        tokens: number of tokens, without padding.
+        inputs: micro-batches on the device.
+    """
+
+    labels: int | float
+    tokens: int
+    inputs: list[ModelInputs]
 
 
 class AnyTrainState(Protocol):
@@ -58,7 +74,7 @@ class AnyTrainState(Protocol):
         """
 
     def update(
-        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: Number, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Update the weights once.
 
@@ -66,7 +82,8 @@ class AnyTrainState(Protocol):
             micro_batches: this process's rows.
             labels: number of labels of the global batch.
             rate: learning rate.
-            check: called with the norm of the gradient; raises if it is not finite.
+            check: called with the norm of the gradient if it is read; raises if it is not finite. A norm that stays on
+                the device is checked later.
         """
 
     def save(self, folder: Path) -> None:
@@ -75,6 +92,9 @@ class AnyTrainState(Protocol):
 
 class Trainer:
     """Trains a job on this process's device.
+
+    A step reads nothing from the device, except with fp16, XLA and DeepSpeed: losses, numbers of labels and norms stay
+    there until a step is logged. Batches are made and moved to the device ahead of time, in a thread.
 
     Args:
         session: the session.
@@ -97,15 +117,18 @@ class Trainer:
         self._job, self._profiler = session.job, session.profiler
         self._profiler.tracer = make_tracer(context.kind)
         self._profiler.notes += [XLA_NOTE] * (context.kind == "xla")
+        self._unchecked: list[tuple[int, Tensor]] = []
 
     def train(self) -> None:
         """Train on all batches of the session."""
         session, meter = self._session, ThroughputMeter(self._context.compile_seconds)
-        for step, batch in session.batches():
+        for step, batch in self._batches():
             result = self._step(step, batch)
-            meter.tokens += int(batch.lengths.sum()) * self._context.world
+            meter.tokens += batch.tokens * self._context.world
             with self._profiler.phase("waiting"):
                 due = session.due(step)
+            if due.log or due.validate or due.checkpoint:
+                self._check_norms()
             if due.log:
                 self._log(step, result, meter)
             if due.validate:
@@ -116,6 +139,23 @@ class Trainer:
             if due.validate or due.checkpoint:  # not part of the throughput
                 meter.restart()
 
+    def _batches(self) -> Iterator[tuple[int, PreparedBatch]]:
+        """Yield each step and its batch. With XLA only one thread can use the device."""
+        if self._context.kind in XLA_DEVICES:
+            return ((step, self._prepare(batch)) for step, batch in self._session.batches())
+        return self._session.batches_ahead(self._prepare)
+
+    def _prepare(self, batch: Batch | LabelledBatch) -> PreparedBatch:
+        labels = count_labels(batch, self._job.class_weights)
+        return PreparedBatch(labels, count_tokens(batch), list(self._inputs(batch, training=True)))
+
+    def _check_norms(self) -> None:
+        """Check the norms of all steps since the last call."""
+        norms = torch.stack([norm for _, norm in self._unchecked]).tolist() if self._unchecked else []
+        for (step, _), norm in zip(self._unchecked, norms, strict=True):
+            self._session.check(step, norm, name="gradient's norm")
+        self._unchecked.clear()
+
     def _log(self, step: int, result: StepResult, meter: ThroughputMeter) -> None:
         loss = float(self._context.sum_over_processes(result.loss))
         figures = {"scale": result.scale} if self._job.train.precision == "fp16" else {}
@@ -125,19 +165,39 @@ class Trainer:
         if self._job.train.task == "rtd" and result.sums is not None:
             figures |= self._rtd_figures(result.sums)
             del figures["loss"]
-        self._session.log(step, loss=loss, lr=self._learning_rate(step), norm=result.norm, **figures)
+        self._session.log(step, loss=loss, lr=self._learning_rate(step), norm=float(result.norm), **figures)
 
-    def _step(self, step: int, batch: Batch | LabelledBatch) -> StepResult:
+    def _step(self, step: int, batch: PreparedBatch) -> StepResult:
         self._state.model.train()
         self._context.seed(int(key(self._job.train.seed, "dropout", step - 1, self._context.rank)[0]))
-        own = torch.tensor([count_labels(batch), count_tokens(batch)], device=self._context.device)
         with self._profiler.phase("waiting"):
-            labels, tokens = map(int, self._context.sum_over_processes(own).tolist())
+            labels, tokens = self._totals(batch)
+        inputs = [self._with_shares(each, labels, tokens) for each in batch.inputs]
         check = partial(self._session.check, step, name="gradient's norm")
-        with self._profiler.phase("input"):
-            shares = max(labels, 1) / self._job.train.batch, max(labels, 1) / max(tokens, 1)
-            inputs = list(self._inputs(batch, *shares))
-        return self._state.update(inputs, labels, self._learning_rate(step), check)
+        result = self._state.update(inputs, labels, self._learning_rate(step), check)
+        if isinstance(result.norm, Tensor):
+            self._unchecked.append((step, result.norm))
+        return result
+
+    def _totals(self, batch: PreparedBatch) -> tuple[Number, Number]:
+        """Return the numbers of labels and tokens of the global batch."""
+        if self._context.world == 1:
+            return batch.labels, batch.tokens
+        own = self._context.put(torch.tensor([batch.labels, batch.tokens]))
+        labels, tokens = self._context.sum_over_processes(own).unbind()
+        return (int(labels), int(tokens)) if self._context.kind in XLA_DEVICES else (labels, tokens)
+
+    def _with_shares(self, inputs: ModelInputs, labels: Number, tokens: Number) -> ModelInputs:
+        """Multiply the losses that are divided by another number than that of labels, by which all sums are divided."""
+        labels = or_one(labels)
+        if inputs.pair_weights is not None:
+            inputs = inputs._replace(pair_weights=inputs.pair_weights * (labels / self._job.train.batch))
+        if inputs.rtd is not None:
+            factor = inputs.rtd.factor * (labels / or_one(tokens))
+            inputs = inputs._replace(rtd=inputs.rtd._replace(factor=factor))
+        if inputs.router_factor is not None:
+            inputs = inputs._replace(router_factor=inputs.router_factor * (labels / or_one(tokens)))
+        return inputs
 
     def _rtd_figures(self, sums: Tensor) -> dict[str, float]:
         """Return the figures of replaced-token detection from this process's sums."""
@@ -182,17 +242,15 @@ class Trainer:
             labels = row_labels(batch)
             metrics.add(np.concatenate(outputs)[: len(labels)], labels)
 
-    def _inputs(
-        self, batch: Batch | LabelledBatch, pair_weight: float = 0.0, labels_per_token: float = 1.0
-    ) -> Iterator[ModelInputs]:
+    def _inputs(self, batch: Batch | LabelledBatch, *, training: bool = False) -> Iterator[ModelInputs]:
         """Yield a batch in micro-batches: the same number on each process, as a sharded model needs it."""
         types = self._job.model.get("type_vocab_size", 0) > 1
         rows = self._job.train.batch // self._context.world
-        device = self._context.device
-        # All sums are divided by the number of labels, but the discriminator's has to be by that of tokens.
-        weights = {"pair_weight": pair_weight}
-        weights["discriminator_factor"] = self._job.train.rtd.discriminator_weight * labels_per_token
-        return micro_batches(batch, rows, self._micro_batch, device, types=types, **weights)
+        factors = {"discriminator_factor": self._job.train.rtd.discriminator_weight}
+        factors |= {"pair_weight": 1.0} if training else {}
+        if training and self._job.train.objective == "clm" and "router_aux_loss_coef" in self._job.model:
+            factors["router_factor"] = self._job.model["router_aux_loss_coef"]
+        return micro_batches(batch, rows, self._micro_batch, self._context.device, types=types, **factors)
 
     def _learning_rate(self, step: int) -> float:
         section = self._job.train

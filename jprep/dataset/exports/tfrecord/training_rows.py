@@ -14,7 +14,8 @@ from jprep.dataset.exports.base import ExportedSplit, ExportJob, ExportOptions
 from jprep.dataset.exports.tfrecord.layouts import LAYOUTS, FeatureArrays, RowOptions
 from jprep.dataset.exports.tfrecord.wire import examples, frame_records
 from jprep.dataset.manifest import verify_split
-from jprep.dataset.sampling.masking import MaskedRows, Masking, MaskingConfig
+from jprep.dataset.sampling.config import MaskingConfig
+from jprep.dataset.sampling.masking import MaskedRows, Masking
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import (
     Batch,

@@ -60,6 +60,11 @@ class DistributedContext:
             mark_sharding(rows, self._mesh, (_ROWS, *[None] * (rows.dim() - 1)))
         return rows
 
+    def put(self, tensor: Tensor) -> Tensor:
+        """Return a tensor on the device, without waiting for the copy."""
+        pinned = tensor.pin_memory() if self.kind == "cuda" else tensor
+        return pinned.to(self.device, non_blocking=True)
+
     def sum_over_processes(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes. The argument may be overwritten."""
         if self.world > 1:
@@ -81,12 +86,14 @@ class DistributedContext:
             return contextlib.nullcontext()
         return torch.autocast(self.kind, _HALF[precision])
 
-    def number(self, value: float) -> float | Tensor:
+    def number(self, value: float | Tensor) -> float | Tensor:
         """Return a number that changes from step to step in the form that the device needs.
 
         XLA compiles Python numbers as constants: each new value would need a new program.
         """
-        return torch.tensor(value, dtype=torch.float32).to(self.device) if self.kind in XLA_DEVICES else value
+        if self.kind not in XLA_DEVICES or isinstance(value, Tensor):
+            return value
+        return torch.tensor(value, dtype=torch.float32).to(self.device)
 
     def seed(self, value: int) -> None:
         """Seed the random numbers of this process."""

@@ -11,8 +11,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-_LAYERS = {"gpt2": "h", "llama": "layers"}
-
 
 def shard_model(model: nn.Module, base_models: Iterable[Any], kind: str, world: int) -> None:
     """Shard a model layer by layer, so that one layer is whole at a time; all other weights form one group.
@@ -25,11 +23,19 @@ def shard_model(model: nn.Module, base_models: Iterable[Any], kind: str, world: 
     """
     mesh = init_device_mesh(kind, (world,))
     for base_model in base_models:
-        model_type = base_model.config.model_type
-        layers = getattr(base_model, _LAYERS[model_type]) if model_type in _LAYERS else base_model.encoder.layer
-        for layer in layers:
+        for layer in _layers(base_model):
             fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
+
+
+def _layers(base_model: Any) -> Iterable[nn.Module]:
+    """Return the layers of a model: GPT-2's `h`, `layers`, or an encoder's."""
+    for name in ("h", "layers"):
+        if hasattr(base_model, name):
+            found: Iterable[nn.Module] = getattr(base_model, name)
+            return found
+    layers: Iterable[nn.Module] = base_model.encoder.layer
+    return layers
 
 
 def shard_tensor(whole: Tensor, like: DTensor, device: torch.device) -> DTensor:

@@ -43,8 +43,8 @@ class ParallelModel:
         hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
         self._context, self.sharded = context, shard
-        model = build_model(job.model, job.train.task, hooks.head)
-        names = weight_names(model, job.model, job.train.task)
+        model = build_model(job.model, job.train.objective, hooks.head)
+        names = weight_names(model, job.model, job.train.objective)
         own = sorted(set(names.values()))
         self.shapes = {name: tuple(model.get_parameter(name).shape) for name in own}
         self.model = ModelWithLoss(model, job, hooks)

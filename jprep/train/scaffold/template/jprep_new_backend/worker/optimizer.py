@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jprep.train.job.config import OptimizerConfig
+from jprep.train.optimization.optimizer import OptimizerConfig
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jprep.train.job.schedule import learning_rate
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.worker.session import Session
 from jprep_new_backend.worker.data import count_labels, micro_batches
 from jprep_new_backend.worker.train_state import TrainState

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from jprep_flax.models.attention import causal_mask, dot_product_attention
+from jprep_flax.models.attention import dot_product_attention, row_mask, row_positions
 from jprep_flax.models.layer_scan import AppendToCache, KVCache, scan_layers, scan_layers_with_cache
 from jprep_flax.models.layers import (
     ACTIVATIONS,
@@ -89,13 +89,15 @@ class GPT2(nnx.Module):
         """The token embedding."""
         return self.wte  # type: ignore[no-any-return]
 
-    def __call__(self, ids: Array, lengths: Array, types: Array | None, key: Array | None) -> Array:
-        """Return the hidden states of ids, (rows, length, width). Padding at the end is masked by causality."""
+    def __call__(
+        self, ids: Array, lengths: Array, types: Array | None, key: Array | None, documents: Array | None = None
+    ) -> Array:
+        """Return the hidden states of ids, (rows, length, width)."""
         length = ids.shape[1]
         embedding_key = None if key is None else jax.random.fold_in(key, EMBEDDING_DROPOUT)
-        x = dropout(self.wte(ids) + self.wpe(jnp.arange(length)), self.dropout_rate, embedding_key, 0)
-        mask = causal_mask(length)
-        return self.ln_f(scan_layers(self.h, x, key, lambda layer, x, key: layer(x, mask, key), self.remat))
+        x = dropout(self.wte(ids) + self.wpe(row_positions(length, documents)), self.dropout_rate, embedding_key, 0)
+        mask = row_mask(lengths, length, documents, causal=True)
+        return self.ln_f(scan_layers(self.h, x, key, lambda layer, x, key, _: layer(x, mask, key), self.remat))
 
     def continue_from(self, ids: Array, position: Array, cache: KVCache) -> tuple[Array, KVCache]:
         """Return the hidden states of new ids, (rows, new tokens, width), and the cache with them.

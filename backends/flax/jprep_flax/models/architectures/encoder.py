@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from jprep_flax.models.attention import dot_product_attention, padding_mask
+from jprep_flax.models.attention import dot_product_attention, row_mask, row_positions
 from jprep_flax.models.layer_scan import scan_layers
 from jprep_flax.models.layers import (
     ACTIVATIONS,
@@ -27,10 +27,12 @@ from jprep_flax.models.layers import (
 class EncoderLayer(nnx.Module):
     """Attention and a feed-forward network, with a norm after each residual sum."""
 
+    projections = ("query", "key", "value")
+
     def __init__(self, config: dict[str, Any], make: LayerFactory) -> None:
         width, epsilon = config["hidden_size"], config["layer_norm_eps"]
         outer, heads, inner = (width, "embed"), (width, "heads"), (config["intermediate_size"], "mlp")
-        for name in ("query", "key", "value"):
+        for name in self.projections:
             set_submodule(self, f"attention.self.{name}", Linear(make, outer, heads))
         set_submodule(self, "attention.output.dense", Linear(make, heads, outer))
         set_submodule(self, "attention.output.LayerNorm", LayerNorm(make, width, epsilon))
@@ -42,13 +44,22 @@ class EncoderLayer(nnx.Module):
 
     def __call__(self, x: Array, mask: Array, key: Array | None) -> Array:
         """Map x, (rows, length, width), to the input of the next layer."""
-        attention, output = self.attention.self, self.attention.output
-        query, keys, values = (
-            project(x).reshape(*x.shape[:2], self.heads, -1)
-            for project in (attention.query, attention.key, attention.value)
-        )
-        y = output.dense(dot_product_attention(query, keys, values, mask, self.attention_dropout, key))
-        x = output.LayerNorm(x + dropout(y, self.hidden_dropout, key, 1))
+        query, keys, values = self.project(x)
+        attended = dot_product_attention(query, keys, values, mask, self.attention_dropout, key)
+        return self.feed_forward(x, attended, key)
+
+    def project(self, x: Array) -> tuple[Array, ...]:
+        """Return queries, keys and values, each (rows, length, heads, size)."""
+        return tuple(self.by_head(getattr(self.attention.self, name)(x)) for name in self.projections)
+
+    def by_head(self, x: Array) -> Array:
+        """Divide the last axis among the heads."""
+        return x.reshape(*x.shape[:-1], self.heads, -1)
+
+    def feed_forward(self, x: Array, attended: Array, key: Array | None) -> Array:
+        """Return the layer's output from its input and what that attends to, both (rows, length, width)."""
+        y = self.attention.output.dense(attended)
+        x = self.attention.output.LayerNorm(x + dropout(y, self.hidden_dropout, key, 1))
         y = self.output.dense(ACTIVATIONS[self.activation](self.intermediate.dense(x)))
         return self.output.LayerNorm(x + dropout(y, self.hidden_dropout, key, 2))
 
@@ -64,15 +75,15 @@ class Embeddings(nnx.Module):
         self.token_type_embeddings = EmbeddingTable(make, config["type_vocab_size"], width)
         self.LayerNorm = LayerNorm(make, width, config["layer_norm_eps"])
 
-    def __call__(self, ids: Array, types: Array | None) -> Array:
+    def __call__(self, ids: Array, types: Array | None, documents: Array | None) -> Array:
         """Embed ids, (rows, length). Without token types all tokens are of type 0."""
         types = jnp.zeros_like(ids) if types is None else types
         tokens = self.word_embeddings(ids) + self.token_type_embeddings(types)
-        return self.LayerNorm(tokens + self.position_embeddings(self._positions(ids)))
+        return self.LayerNorm(tokens + self.position_embeddings(self._positions(ids, documents)))
 
-    def _positions(self, ids: Array) -> Array:
-        if self.first is None:
-            return jnp.arange(ids.shape[1])
+    def _positions(self, ids: Array, documents: Array | None) -> Array:
+        if self.first is None or documents is not None:
+            return row_positions(ids.shape[1], documents) + (0 if self.first is None else self.first + 1)
         counted = ids != self.first  # RoBERTa numbers tokens that are not padding, from the padding id + 1
         return jnp.cumsum(counted, axis=1) * counted + self.first
 
@@ -111,12 +122,13 @@ class BertEncoder(nnx.Module):
         lengths: Array,
         types: Array | None,
         key: Array | None,
+        documents: Array | None = None,
         embeddings: Embeddings | None = None,
     ) -> Array:
-        """Return the hidden states of ids, (rows, length, width). Tokens attend to all positions but padding."""
+        """Return the hidden states of ids, (rows, length, width)."""
         embed: Embeddings = self.embeddings if embeddings is None else embeddings
         embedding_key = None if key is None else jax.random.fold_in(key, EMBEDDING_DROPOUT)
-        x = dropout(embed(ids, types), self.dropout_rate, embedding_key, 0)
+        x = dropout(embed(ids, types, documents), self.dropout_rate, embedding_key, 0)
         x = self.embeddings_project(x) if self.projects else x
-        mask = padding_mask(lengths, ids.shape[1])
-        return scan_layers(self.encoder.layer, x, key, lambda layer, x, key: layer(x, mask, key), self.remat)
+        mask = row_mask(lengths, ids.shape[1], documents, causal=False)
+        return scan_layers(self.encoder.layer, x, key, lambda layer, x, key, _: layer(x, mask, key), self.remat)

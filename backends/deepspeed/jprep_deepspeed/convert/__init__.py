@@ -1,0 +1,1 @@
+"""Convert checkpoints to DeepSpeed's own forms."""

@@ -1,0 +1,74 @@
+"""The fp32 weights and averages of stage 3, in memory or in files (NVMe)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+
+class ShardedState:
+    """This process's parts of fp32 weights and of their averages in stage 3.
+
+    DeepSpeed has the weights in groups. Where it keeps those in files, one of them at a time is in memory.
+
+    Args:
+        zero: DeepSpeed's optimizer.
+    """
+
+    def __init__(self, zero: Any) -> None:
+        self._zero = zero
+        self._held = -1
+        self._changed = False
+
+    def group(self, weight: Tensor) -> int:
+        """Return the index of the group of a weight."""
+        return int(self._place(weight)[0])
+
+    def hold(self, group: int, *, change: bool = False) -> Tensor:
+        """Return the fp32 weights of a group, and keep the group in memory until another is asked for or `release`.
+
+        Args:
+            group: index of the group.
+            change: whether the weights or the averages will be changed.
+        """
+        if group != self._held:
+            self.release()
+            if self._zero._swappable_optimizer_subgroup(group):
+                self._zero._optimizer_states_and_gradient_swap_in(group)
+            self._held = group
+        self._changed |= change
+        weights: Tensor = self._zero.fp32_partitioned_groups_flat[group]
+        return weights
+
+    def release(self) -> None:
+        """Write the held group if it was changed, and free its memory if it is kept in files."""
+        if self._held >= 0 and self._zero._swappable_optimizer_subgroup(self._held):
+            if self._changed:
+                self._zero._optimizer_states_and_gradient_swap_out(self._held)
+            else:
+                self._zero._release_swap_buffers(self._held)
+        self._held, self._changed = -1, False
+
+    def part(self, weight: Tensor, key: str | None, *, change: bool = False) -> Tensor:
+        """Return this process's part of a fp32 weight, or of an average.
+
+        Args:
+            weight: the weight.
+            key: of the average in the optimizer's state; None for the weight.
+            change: whether it will be changed.
+        """
+        group, start, size = self._place(weight)
+        held = self.hold(group, change=change)
+        values: Tensor = held if key is None else self._zero.optimizer.state[held][key]
+        return values.narrow(0, start, size)
+
+    def whole(self, weight: Tensor, key: str | None) -> Tensor:
+        """Return a whole fp32 weight, or average, gathered from all processes. Each must call it."""
+        part = self.part(weight, key)
+        gathered: Tensor = self._zero._fp32_state_allgather(weight, part)
+        return gathered.detach()
+
+    def _place(self, weight: Tensor) -> tuple[int, int, int]:
+        group, start, size = self._zero.grad_position[self._zero.get_param_id(weight)]
+        return group, start, size

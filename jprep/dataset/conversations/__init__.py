@@ -1,0 +1,1 @@
+"""Conversations for instruction tuning (`sft`)."""

@@ -1,0 +1,1 @@
+"""How a run updates weights: the optimizer, the learning rate and the loss scale."""

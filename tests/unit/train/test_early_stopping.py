@@ -1,0 +1,100 @@
+"""A training ends when its validations do not improve: at the same step after any interruption, on every rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jprep.errors import ConfigError
+from jprep.train.job.best import BestFigure, Patience, check_best
+from jprep.train.job.config import CheckpointConfig, TrainConfig, ValidationConfig
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.results.run import load_run
+from jprep.train.run.directory import checkpoints_of, read_job
+from jprep.train.run.events import read_events
+from jprep.train.run.resume import is_complete
+from jprep.train.worker.session import Session
+from tests.fakes.small_run import in_thread, plan_of, small_run
+
+LOSSES = {10: 3.0, 20: 1.0, 30: 0.95, 40: 2.0, 50: 1.5, 60: 0.5}
+STOPS = 40  # with two validations of patience and a difference of 0.1
+
+
+def ready(folder: Path, **more: float) -> Path:
+    validation = ValidationConfig(every_steps=10, batches=1, **{"patience": 2, "min_delta": 0.1} | more)
+    return small_run(folder, checkpoint=CheckpointConfig(every_steps=25), validation=validation, steps=60)
+
+
+def train(run: Path, rank: int = 0, world: int = 1, until: int = 0) -> int:
+    """Train as a worker does; end after `until` as if the process were killed. Return the last step."""
+    session = Session(run, rank, world)
+    for step, _ in session.batches():
+        due = session.due(step)
+        if due.validate:
+            session.validated(step, LOSSES[step])
+        if step == until:
+            session.close()
+            return step
+        if due.checkpoint:
+            with session.checkpoint(step) as folder:
+                folder.joinpath(f"part-{rank}").write_text(str(step))
+    session.finish()
+    return session.step
+
+
+def saved(run: Path) -> int:
+    return checkpoints_of(run, read_job(run)).committed()[-1].step
+
+
+def test_a_run_ends_with_a_checkpoint_when_nothing_improves(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    assert train(run) == saved(run) == STOPS
+    end = read_events(run)[-1]
+    assert (end.kind, end.step, end.figures) == ("end", STOPS, {"code": 0.0})
+    assert "patience" in end.note
+    assert load_run(run).state.condition == "finished"
+
+
+@pytest.mark.parametrize("killed", [5, 20, 29, 30, 40])
+def test_an_interruption_does_not_change_the_end(tmp_path: Path, killed: int) -> None:
+    run = ready(tmp_path)
+    train(run, until=killed)
+    assert train(run) == saved(run) == STOPS
+
+
+def test_all_ranks_end_at_the_same_step(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    ends: list[int] = []
+    thread = in_thread(lambda: ends.append(train(run, 1, 2)))
+    assert train(run, 0, 2) == STOPS
+    thread.join(60)
+    assert ends == [STOPS]
+
+
+def test_the_supervisor_does_not_restart_a_run_that_ended_early(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    train(run)
+    before = read_events(run)
+    assert supervise(run, plan_of(run, tmp_path / "no such worker")) == 0
+    assert read_events(run) == before, "no worker must have been started"
+
+
+def test_without_patience_all_steps_are_trained(tmp_path: Path) -> None:
+    run = ready(tmp_path, patience=0)
+    assert train(run) == 60
+    assert is_complete(run, read_job(run), 60) and not is_complete(run, read_job(run), 40)
+
+
+def test_the_highest_value_of_a_metric_can_be_the_best() -> None:
+    patience = Patience(ValidationConfig(every_steps=1, patience=2), BestFigure("accuracy", highest=True))
+    ends = []
+    for accuracy in (0.5, 0.7, 0.6, 0.8, 0.8, float("nan")):
+        patience.add({"loss": 1.0, "accuracy": accuracy})
+        ends.append(patience.exhausted)
+    assert ends == [False] * 5 + [True]
+
+
+def test_patience_needs_validations() -> None:
+    with pytest.raises(ConfigError, match="patience needs validations"):
+        check_best(TrainConfig(validation=ValidationConfig(patience=3)))
