@@ -20,22 +20,33 @@ from jprep.tokenizer.encoding.batch import (
     grown,
     indices_of_ranges,
 )
-from jprep.tokenizer.encoding.integer_numbers import IntegerNumbers
+from jprep.tokenizer.encoding.integer_numbers import IntegerNumbers, Keys
 from jprep.tokenizer.vocabulary import SPACE
 
 Codes = npt.NDArray[np.uint32]
 Table = npt.NDArray[np.bool_]
 
 _MIN_CHARACTERS = 4_096  # in a call; for less text the library alone is faster
-_LONGEST = 9  # characters of a cached segment: longer ones hardly ever occur again
+_LONGEST = 10  # characters of a cached segment: longer ones hardly ever occur again
 _MAX_PREFIXES = 1_000_000  # in the cache
 _MAX_IDS = 4_000_000  # in the cache
-_SEGMENTS_AT_ONCE = 1 << 16  # each adds at most 5 prefixes, so that a prefix's number has at most 21 bits
-_CODE_BITS = np.uint64(21)
-_SINGLE = np.uint64(1 << 63)
-_NO_CHARACTER = np.uint32((1 << 21) - 1)
+_SEGMENTS_AT_ONCE = 1 << 16  # each adds at most 3 prefixes, so that a prefix's number has at most 21 bits
 _INDEX_BITS = 21
 _FIRST, _SPREAD = np.uint32(0x85EBCA6B), np.uint32(0x9E3779B1)
+
+# A key holds the first 4 characters of a segment, or the number of a prefix (21 bits) and the next 3 characters.
+_BITS = 14  # of a character's number in a key
+_KNOWN_CHARACTERS = (1 << _BITS) - 1
+_CONTINUED = np.uint64(1 << 63)
+
+
+def _key_masks(characters: int) -> Keys:
+    """Return the masks that keep the first 0, 1, … characters of a key."""
+    bits = _BITS * characters
+    return np.array([(1 << bits) - (1 << (bits - _BITS * kept)) for kept in range(characters + 1)], np.uint64)
+
+
+_MASKS_OF_4, _MASKS_OF_3 = _key_masks(4), _key_masks(3)
 
 
 class _Cache:
@@ -43,19 +54,19 @@ class _Cache:
 
     Attributes:
         prefixes: numbers the prefixes of segments, the segments among them.
-        characters: number of each single character, or -1.
-        starts, stops: where the ids of the segment with a number begin and end in `ids`; both 0 for other prefixes.
+        starts, sizes: where the ids of the segment with a number begin in `ids`, and how many they are; 0 for other
+            prefixes.
         ids: ids of all segments, and unused room behind them.
         size: number of ids.
     """
 
     def __init__(self) -> None:
         self.prefixes = IntegerNumbers()
-        self.characters = np.full(sys.maxunicode + 1, -1, np.int32)
         self.starts: Offsets = np.zeros(1, np.int64)
-        self.stops: Offsets = np.zeros(1, np.int64)
+        self.sizes: Offsets = np.zeros(1, np.int64)
         self.ids: Ids = np.zeros(0, np.int32)
         self.size = 0
+        self._characters, self._known = np.zeros(sys.maxunicode + 1, np.uint64), 0
 
     @property
     def full(self) -> bool:
@@ -63,17 +74,23 @@ class _Cache:
         return len(self.prefixes) > _MAX_PREFIXES or self.size > _MAX_IDS
 
     def number(self, codes: Codes, starts: Offsets, lengths: Offsets) -> Offsets:
-        """Return the number of each segment, found by its first character and then two at a time; -1 for long ones."""
-        numbers = self._number_characters(codes.take(starts))
+        """Return the number of each segment; -1 for long ones, and for those with a character that has no number."""
+        characters = self._number_characters(codes)
+        fours = _packed_fours(characters)
+        numbers: Offsets = self.prefixes.number(fours.take(starts) & _MASKS_OF_4.take(lengths, mode="clip"))
+        left = np.flatnonzero((lengths > 4) & (lengths <= _LONGEST))
+        for place in range(4, _LONGEST, 3):
+            three = (fours.take(starts[left] + place) >> np.uint64(_BITS)) & _MASKS_OF_3.take(
+                lengths[left] - place, mode="clip"
+            )
+            prefix = numbers[left].astype(np.uint64) << np.uint64(3 * _BITS)
+            numbers[left] = self.prefixes.number(_CONTINUED | prefix | three)
+            left = left[lengths[left] > place + 3]
         numbers[lengths > _LONGEST] = -1
-        left = np.flatnonzero((lengths > 1) & (lengths <= _LONGEST))
-        for place in range(1, _LONGEST, 2):
-            at, more = starts[left] + place, lengths[left] > place + 1
-            second = np.where(more, codes.take(at + 1, mode="clip"), _NO_CHARACTER)
-            keys = numbers[left].astype(np.uint64) << _CODE_BITS | codes.take(at)
-            numbers[left] = self.prefixes.number(keys << _CODE_BITS | second)
-            left = left[lengths[left] > place + 2]
-        self.starts, self.stops = (grown(each, len(self.prefixes)) for each in (self.starts, self.stops))
+        if not characters.all():
+            unknown = cumulative_offsets(characters == 0)
+            numbers[unknown.take(starts + lengths) > unknown.take(starts)] = -1
+        self.starts, self.sizes = (grown(each, len(self.prefixes)) for each in (self.starts, self.sizes))
         return numbers
 
     def add(self, numbers: Offsets, encoded: EncodedBatch) -> None:
@@ -82,14 +99,26 @@ class _Cache:
         self.ids = grown(self.ids, size)
         self.ids[self.size : size] = encoded.ids
         self.starts[numbers] = encoded.offsets[:-1] + self.size
-        self.stops[numbers] = encoded.offsets[1:] + self.size
+        self.sizes[numbers] = np.diff(encoded.offsets)
         self.size = size
 
-    def _number_characters(self, codes: Codes) -> Offsets:
-        numbers: Offsets = self.characters.take(codes).astype(np.int64)
-        new = np.flatnonzero(numbers < 0)
-        numbers[new] = self.characters[codes[new]] = self.prefixes.number(codes[new] | _SINGLE)
+    def _number_characters(self, codes: Codes) -> Keys:
+        """Return the number of each character, from 1 on; 0 if there are too many."""
+        numbers: Keys = self._characters.take(codes)
+        if not numbers.all():
+            new = np.unique(codes[numbers == 0])[: _KNOWN_CHARACTERS - self._known]
+            self._characters[new] = np.arange(self._known, self._known + len(new)) + 1
+            self._known += len(new)
+            numbers = self._characters.take(codes)
         return numbers
+
+
+def _packed_fours(characters: Keys) -> Keys:
+    """Return a word for each place of a text: the numbers of the four characters from there on, 0 behind the end."""
+    words = characters << np.uint64(3 * _BITS)
+    for place in range(1, min(4, len(characters))):
+        words[:-place] |= characters[place:] << np.uint64((3 - place) * _BITS)
+    return words
 
 
 class SegmentEncoder:
@@ -118,7 +147,7 @@ class SegmentEncoder:
             return self._encoder(texts)
         text = text.replace(" ", SPACE)
         codes = code_points(text)
-        begins = cumulative_offsets(len(each) + 1 for each in texts)
+        begins = cumulative_offsets(np.array([len(each) for each in texts]) + 1)
         starts, lengths = self._cut(codes, begins[1:-1] - 1)
         with self._lock:
             # A call that is interrupted leaves no cache behind, rather than one that may be half changed.
@@ -160,17 +189,19 @@ class SegmentEncoder:
     def _encode(self, cache: _Cache, text: str, codes: Codes, starts: Offsets, lengths: Offsets) -> tuple[Ids, Offsets]:
         """Return the ids of segments, and how many each has."""
         numbers = cache.number(codes, starts, lengths)
-        missing = np.flatnonzero((numbers >= 0) & (cache.stops.take(numbers) == 0))
-        new, firsts = np.unique(numbers[missing], return_index=True)
-        cache.add(new, self._encode_segments(text, starts[missing[firsts]], lengths[missing[firsts]]))
-        found, stops, ids = cache.starts.take(numbers), cache.stops.take(numbers), cache.ids
-        long = np.flatnonzero(numbers < 0)
-        if len(long):
-            others = self._encode_segments(text, starts[long], lengths[long])
-            ids = np.concatenate([ids[: cache.size], others.ids])
-            found[long], stops[long] = others.offsets[:-1] + cache.size, others.offsets[1:] + cache.size
-        sizes = stops - found
-        return ids[indices_of_ranges(found, cumulative_offsets(sizes))], sizes
+        sizes = cache.sizes.take(numbers)
+        missing = np.flatnonzero((sizes == 0) & (numbers >= 0))
+        if len(missing):
+            new, firsts = np.unique(numbers[missing], return_index=True)
+            cache.add(new, self._encode_segments(text, starts[missing[firsts]], lengths[missing[firsts]]))
+            sizes = cache.sizes.take(numbers)
+        found, ids = cache.starts.take(numbers), cache.ids
+        others = np.flatnonzero(numbers < 0)
+        if len(others):
+            encoded = self._encode_segments(text, starts[others], lengths[others])
+            ids = np.concatenate([ids[: cache.size], encoded.ids])
+            found[others], sizes[others] = encoded.offsets[:-1] + cache.size, np.diff(encoded.offsets)
+        return ids.take(indices_of_ranges(found, cumulative_offsets(sizes))), sizes
 
     def _encode_segments(self, text: str, starts: Offsets, lengths: Offsets) -> EncodedBatch:
         ranges = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)

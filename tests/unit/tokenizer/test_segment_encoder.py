@@ -32,10 +32,12 @@ def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return tokenizer._encoder
 
 
-@pytest.fixture
-def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No text is too short, and what is kept is deleted often."""
-    for name, value in {"_MIN_CHARACTERS": 1, "_SEGMENTS_AT_ONCE": 5, "_MAX_PREFIXES": 40, "_LONGEST": 7}.items():
+@pytest.fixture(params=[(7, 1 << 14), (10, 12)])
+def small_limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No text is too short, what is kept is deleted often, and few characters can be kept."""
+    longest, characters = request.param
+    values = {"_MIN_CHARACTERS": 1, "_SEGMENTS_AT_ONCE": 5, "_MAX_PREFIXES": 40}
+    for name, value in {**values, "_LONGEST": longest, "_KNOWN_CHARACTERS": characters - 1}.items():
         monkeypatch.setattr(segment_encoder, name, value)
 
 
