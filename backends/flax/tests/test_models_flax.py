@@ -16,7 +16,8 @@ from small_models import MODELS, inputs_of, model_with_loss
 from jprep.train.models import parameter_count
 from jprep_flax.models import weights
 from jprep_flax.models.attention import causal_mask, dot_product_attention
-from jprep_flax.models.layers import ACTIVATIONS, dropout
+from jprep_flax.models.dropout import dropout
+from jprep_flax.models.layers import ACTIVATIONS
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.worker import loss
 from tests.fakes.small_models import CASES, IDS, transformers_outputs
@@ -162,6 +163,30 @@ def test_dropout_drops_its_rate_and_scales_the_rest() -> None:
     found = dropout(jnp.ones((200, 200)), 0.25, jax.random.key(3), 0)
     assert set(np.unique(found)) == {np.float32(0), np.float32(1 / 0.75)}
     assert float((found == 0).mean()) == pytest.approx(0.25, abs=0.01)
+
+
+def masks() -> dict[str, Any]:
+    """Which numbers of an array are dropped, for some keys and salts, in units of the standard deviation."""
+    keys = [jax.random.fold_in(jax.random.key(0), number) for number in (0, 1)]
+    ones, pairs = jnp.ones((6, 64, 512)), [(key, salt) for key in (0, 1) for salt in (0, 1)]
+    found = {f"{key} {salt}": dropout(ones, 0.1, keys[key], salt) for key, salt in pairs}
+    return {name: (np.asarray(each == 0) - 0.1) / 0.3 for name, each in found.items()}
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)])
+def test_each_row_and_column_loses_its_share(axes: tuple[int, ...]) -> None:
+    for mask in masks().values():
+        sums = mask.sum(axes) / np.sqrt(np.prod([mask.shape[axis] for axis in axes]))
+        assert sums.var() == pytest.approx(1, abs=6 * np.sqrt(2 / sums.size)) and np.abs(sums).max() < 7
+
+
+def test_masks_have_nothing_to_do_with_each_other() -> None:
+    found = masks()
+    first, size = found["0 0"], found["0 0"].size
+    others = [mask for name, mask in found.items() if name != "0 0"]
+    others += [np.roll(first, shift, axis) for axis in range(3) for shift in (1, 2)]
+    others += [first[:, :, ::-1], first[:, ::-1], first.reshape(6, 64, 256, 2)[..., ::-1].reshape(first.shape)]
+    assert max(abs(float((first * other).sum())) for other in others) < 5 * np.sqrt(size)
 
 
 def test_half_precision_is_close_and_its_gradient_is_fp32(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jprep_flax.models.layers import dropout
+from jprep_flax.models.dropout import dropout
 
 
 def dot_product_attention(

@@ -11,16 +11,8 @@ from flax import nnx
 from jax import Array
 
 from jprep.train.models.next_sentence import NEXT_SENTENCE_LABELS
-from jprep_flax.models.layers import (
-    ACTIVATIONS,
-    HEAD_DROPOUT,
-    LayerFactory,
-    LayerNorm,
-    Linear,
-    dropout,
-    matmul_weight,
-    set_submodule,
-)
+from jprep_flax.models.dropout import HEAD_DROPOUT, dropout
+from jprep_flax.models.layers import ACTIVATIONS, LayerFactory, LayerNorm, Linear, matmul_weight, set_submodule
 
 LM_HEAD_NAMES = {
     "bert": ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"),

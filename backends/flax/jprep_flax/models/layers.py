@@ -16,9 +16,6 @@ from jprep_flax.worker.sharding import replicate_vectors
 
 AxisNames = tuple[str | None, ...]
 
-EMBEDDING_DROPOUT, HEAD_DROPOUT, GENERATOR_DROPOUT = 1 << 20, 1 << 21, 1 << 22
-"""Numbers folded into the dropout key outside the layers, which are numbered from 0."""
-
 GELU_SLOPE, GELU_CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
@@ -208,18 +205,3 @@ def gelu(x: Array) -> Array:
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": gelu, "gelu_new": gelu_new, "relu": jax.nn.relu, "silu": jax.nn.silu,
 }  # fmt: skip
-
-
-def dropout(x: Array, rate: float, key: Array | None, salt: int) -> Array:
-    """Set a share of the numbers to 0 and scale the others up.
-
-    Args:
-        x: the numbers.
-        rate: the share to drop, from 0 to below 1.
-        key: random key; None drops nothing.
-        salt: number folded into the key, different for each use of the same key.
-    """
-    if key is None or not rate:
-        return x
-    kept = jax.random.bernoulli(jax.random.fold_in(key, salt), 1 - rate, x.shape)
-    return jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)

@@ -11,8 +11,9 @@ from jax import Array
 
 from jprep.train.models.electra import GENERATOR
 from jprep_flax.models.architectures.encoder import BertEncoder
+from jprep_flax.models.dropout import GENERATOR_DROPOUT
 from jprep_flax.models.heads import LMHead, add_lm_head, build_lm_head
-from jprep_flax.models.layers import ACTIVATIONS, GENERATOR_DROPOUT, LayerFactory, Linear, ModuleGroup, set_submodule
+from jprep_flax.models.layers import ACTIVATIONS, LayerFactory, Linear, ModuleGroup, set_submodule
 from jprep_flax.models.token_sampling import sample_labelled
 from jprep_flax.worker.loss import NO_LABEL, replaced_loss, token_loss
 

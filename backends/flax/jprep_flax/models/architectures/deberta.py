@@ -14,16 +14,9 @@ from jax import Array, lax
 
 from jprep_flax.models.architectures.encoder import EncoderLayer
 from jprep_flax.models.attention import padding_mask
+from jprep_flax.models.dropout import EMBEDDING_DROPOUT, dropout
 from jprep_flax.models.layer_scan import scan_layers
-from jprep_flax.models.layers import (
-    ACTIVATIONS,
-    EMBEDDING_DROPOUT,
-    EmbeddingTable,
-    LayerFactory,
-    LayerNorm,
-    ModuleGroup,
-    dropout,
-)
+from jprep_flax.models.layers import ACTIVATIONS, EmbeddingTable, LayerFactory, LayerNorm, ModuleGroup
 
 _TERMS = 3  # content to content, content to position and position to content: their sum is scaled as one
 

@@ -10,16 +10,15 @@ from flax import nnx
 from jax import Array
 
 from jprep_flax.models.attention import dot_product_attention, row_mask, row_positions
+from jprep_flax.models.dropout import EMBEDDING_DROPOUT, dropout
 from jprep_flax.models.layer_scan import scan_layers
 from jprep_flax.models.layers import (
     ACTIVATIONS,
-    EMBEDDING_DROPOUT,
     EmbeddingTable,
     LayerFactory,
     LayerNorm,
     Linear,
     ModuleGroup,
-    dropout,
     set_submodule,
 )
 

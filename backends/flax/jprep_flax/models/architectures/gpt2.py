@@ -10,17 +10,9 @@ from flax import nnx
 from jax import Array
 
 from jprep_flax.models.attention import dot_product_attention, row_mask, row_positions
+from jprep_flax.models.dropout import EMBEDDING_DROPOUT, dropout
 from jprep_flax.models.layer_scan import AppendToCache, KVCache, scan_layers, scan_layers_with_cache
-from jprep_flax.models.layers import (
-    ACTIVATIONS,
-    EMBEDDING_DROPOUT,
-    EmbeddingTable,
-    LayerFactory,
-    LayerNorm,
-    ModuleGroup,
-    dropout,
-    matmul_weight,
-)
+from jprep_flax.models.layers import ACTIVATIONS, EmbeddingTable, LayerFactory, LayerNorm, ModuleGroup, matmul_weight
 
 
 class Conv1D(nnx.Module):

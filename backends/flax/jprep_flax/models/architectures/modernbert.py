@@ -11,16 +11,15 @@ from jax import Array
 
 from jprep_flax.models.architectures.rope import Rotation, make_rotation
 from jprep_flax.models.attention import dot_product_attention, row_mask, row_positions
+from jprep_flax.models.dropout import EMBEDDING_DROPOUT, dropout
 from jprep_flax.models.layer_scan import scan_layers
 from jprep_flax.models.layers import (
     ACTIVATIONS,
-    EMBEDDING_DROPOUT,
     EmbeddingTable,
     LayerFactory,
     LayerNorm,
     Linear,
     ModuleGroup,
-    dropout,
     matmul_weight,
 )
 
