@@ -39,6 +39,8 @@ _BITS = 14  # of a character's number in a key
 _KNOWN_CHARACTERS = (1 << _BITS) - 1
 _CONTINUED = np.uint64(1 << 63)
 
+_SIZE_BITS, _LARGEST = 8, 255  # a segment of 10 characters has at most 40 ids, one for each byte
+
 
 def _key_masks(characters: int) -> Keys:
     """Return the masks that keep the first 0, 1, … characters of a key."""
@@ -54,7 +56,7 @@ class _Cache:
 
     Attributes:
         prefixes: numbers the prefixes of segments, the segments among them.
-        starts, sizes: where the ids of the segment with a number begin in `ids`, and how many they are; 0 for other
+        places: where the ids of the segment with a number begin in `ids`, times 256, and how many they are; 0 for other
             prefixes.
         ids: ids of all segments, and unused room behind them.
         size: number of ids.
@@ -62,8 +64,7 @@ class _Cache:
 
     def __init__(self) -> None:
         self.prefixes = IntegerNumbers()
-        self.starts: Offsets = np.zeros(1, np.int64)
-        self.sizes: Offsets = np.zeros(1, np.int64)
+        self.places: Offsets = np.zeros(1, np.int64)
         self.ids: Ids = np.zeros(0, np.int32)
         self.size = 0
         self._characters, self._known = np.zeros(sys.maxunicode + 1, np.uint64), 0
@@ -90,7 +91,7 @@ class _Cache:
         if not characters.all():
             unknown = cumulative_offsets(characters == 0)
             numbers[unknown.take(starts + lengths) > unknown.take(starts)] = -1
-        self.starts, self.sizes = (grown(each, len(self.prefixes)) for each in (self.starts, self.sizes))
+        self.places = grown(self.places, len(self.prefixes))
         return numbers
 
     def add(self, numbers: Offsets, encoded: EncodedBatch) -> None:
@@ -98,8 +99,7 @@ class _Cache:
         size = self.size + len(encoded.ids)
         self.ids = grown(self.ids, size)
         self.ids[self.size : size] = encoded.ids
-        self.starts[numbers] = encoded.offsets[:-1] + self.size
-        self.sizes[numbers] = np.diff(encoded.offsets)
+        self.places[numbers] = (encoded.offsets[:-1] + self.size) << _SIZE_BITS | np.diff(encoded.offsets)
         self.size = size
 
     def _number_characters(self, codes: Codes) -> Keys:
@@ -189,13 +189,13 @@ class SegmentEncoder:
     def _encode(self, cache: _Cache, text: str, codes: Codes, starts: Offsets, lengths: Offsets) -> tuple[Ids, Offsets]:
         """Return the ids of segments, and how many each has."""
         numbers = cache.number(codes, starts, lengths)
-        sizes = cache.sizes.take(numbers)
-        missing = np.flatnonzero((sizes == 0) & (numbers >= 0))
+        places = cache.places.take(numbers)
+        missing = np.flatnonzero((places == 0) & (numbers >= 0))
         if len(missing):
             new, firsts = np.unique(numbers[missing], return_index=True)
             cache.add(new, self._encode_segments(text, starts[missing[firsts]], lengths[missing[firsts]]))
-            sizes = cache.sizes.take(numbers)
-        found, ids = cache.starts.take(numbers), cache.ids
+            places = cache.places.take(numbers)
+        found, sizes, ids = places >> _SIZE_BITS, places & _LARGEST, cache.ids
         others = np.flatnonzero(numbers < 0)
         if len(others):
             encoded = self._encode_segments(text, starts[others], lengths[others])

@@ -91,12 +91,15 @@ def attention(
     causal = options.get("is_causal")
     if attention_mask is None and (getattr(module, "is_causal", True) if causal is None else causal):
         attention_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    scores = _masked(scores, attention_mask)
-    probabilities = dropout(torch.softmax(scores, -1, dtype=torch.float32).to(value.dtype), rate)
-    return (probabilities @ value).transpose(1, 2).contiguous(), None
+    if attention_mask is not None:
+        scores = scores + _additive(attention_mask, scores.dtype)
+    probabilities = torch.softmax(scores, -1, dtype=torch.float32).to(value.dtype)
+    probabilities = torch.where(_kept(probabilities.detach(), rate), probabilities, 0)
+    return (probabilities @ (value / (1 - rate))).transpose(1, 2).contiguous(), None  # value is the smaller one
 
 
-def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        return scores
-    return scores.masked_fill(~mask, torch.finfo(scores.dtype).min) if mask.dtype == torch.bool else scores + mask
+def _additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a mask to be added to scores: lowest where a token does not attend to a position."""
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
