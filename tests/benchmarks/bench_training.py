@@ -1,18 +1,22 @@
 """Tokens a second of the torch backend beside Hugging Face's Trainer, in turns.
 
 Both take the same model, first weights, batches, optimizer and number of threads. And how much faster batches come
-than the model takes them.
+than the model takes them, and the share of a step that its matrix products alone would take.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from jprep.train.models import parameters
 from jprep.train.run.directory import read_job
 from jprep.train.worker.batches import Batches
 from tests.benchmarks.training import PACES, Trial, in_turns, ours, prepare, theirs
@@ -26,6 +30,7 @@ MODELS = {
         '{model_type="roberta",num_hidden_layers=4,hidden_size=256,num_attention_heads=4,intermediate_size=1024}',
     ),
 }
+PRODUCTS, LAYER = Path(__file__).with_name("matmuls.py"), re.compile(r"\.(h|layer)\.\d+\.")
 SETTINGS = os.environ.get("JPREP_BENCH_SETTINGS", "eager compiled").split()
 
 
@@ -39,6 +44,28 @@ def loading(run: Path) -> float:
     return LOADED * job.train.batch * job.train.length / (time.perf_counter() - begun)
 
 
+def bare_products(run: Path) -> float:
+    """Tokens a second if a step were its matrix products alone, in fp32: PyTorch's, of the same shapes.
+
+    Only tokens with a label come to the last layer.
+    """
+    job = read_job(run)
+    rows, length, model = job.train.batch, job.train.length, job.model
+    tokens, heads = rows * length, model.get("n_head") or model["num_attention_heads"]
+    labelled = tokens if job.train.objective == "clm" else int(tokens * job.train.masking.rate)
+    shapes = [(name, tensor.shape) for name, tensor in parameters(model, job.train.objective).items()]
+    matrices = [shape for name, shape in shapes if len(shape) == 2 and LAYER.search(name)]
+    width = model.get("n_embd") or model["hidden_size"]
+    layers = model.get("n_layer") or model["num_hidden_layers"]
+    products = [(1, tokens, *shape, 1) for shape in matrices]
+    products += [(rows * heads, length, width // heads, length, layers)]
+    products += [(rows * heads, length, length, width // heads, layers)]
+    products += [(1, labelled, width, model["vocab_size"], 1)]
+    given = [PYTHON, str(PRODUCTS), json.dumps(products)]
+    apart = os.environ | {"PYTHONSAFEPATH": "1"}
+    return tokens / float(subprocess.run(given, check=True, capture_output=True, text=True, env=apart).stdout)
+
+
 def compare(folder: Path, name: str, setting: str) -> None:
     """Print one model's paces."""
     (task, config), compiling = MODELS[name], setting == "compiled"
@@ -48,6 +75,8 @@ def compare(folder: Path, name: str, setting: str) -> None:
     for pace in PACES:
         mine, other, ratio = pairs.medians(pace)
         print(f"{name:14}{setting:10}{pace:8}{mine:12.0f}{other:12.0f}{ratio:8.2f}", flush=True)
+    share = mine / bare_products(pairs.run)
+    print(f"{name:14}{setting:10}matrix products alone: {share:.0%} of the time of a step", flush=True)
     fed = loading(pairs.run) / mine
     print(f"{name:14}{setting:10}batches alone: {fed:.0f} times as fast as the model takes them", flush=True)
 
