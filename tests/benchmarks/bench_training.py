@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jprep.io.machine import cpu_count
+from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.run.directory import read_job
 from jprep.train.worker.batches import Batches
@@ -31,6 +33,7 @@ MODELS = {
     ),
 }
 PRODUCTS, LAYER = Path(__file__).with_name("matmuls.py"), re.compile(r"\.(h|layer)\.\d+\.")
+KEYS = (("n_head", "num_attention_heads"), ("n_embd", "hidden_size"))
 SETTINGS = os.environ.get("JPREP_BENCH_SETTINGS", "eager compiled").split()
 
 
@@ -45,25 +48,29 @@ def loading(run: Path) -> float:
 
 
 def bare_products(run: Path) -> float:
-    """Tokens a second if a step were its matrix products alone, in fp32: PyTorch's, of the same shapes.
-
-    Only tokens with a label come to the last layer.
-    """
+    """Return tokens a second if a step were only its fp32 matrix products, on the machine's cores."""
     job = read_job(run)
+    given = [PYTHON, str(PRODUCTS), json.dumps(_products(job))]
+    apart = os.environ | {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": str(cpu_count())}
+    seconds = float(subprocess.run(given, check=True, capture_output=True, text=True, env=apart).stdout)
+    return job.train.batch * job.train.length / seconds
+
+
+def _products(job: Job) -> list[tuple[int, ...]]:
+    """Return what `matmuls` times: layers, attention and the output layer, which only tokens with a label enter."""
     rows, length, model = job.train.batch, job.train.length, job.model
-    tokens, heads = rows * length, model.get("n_head") or model["num_attention_heads"]
-    labelled = tokens if job.train.objective == "clm" else int(tokens * job.train.masking.rate)
-    shapes = [(name, tensor.shape) for name, tensor in parameters(model, job.train.objective).items()]
-    matrices = [shape for name, shape in shapes if len(shape) == 2 and LAYER.search(name)]
-    width = model.get("n_embd") or model["hidden_size"]
+    heads, width = (model.get(short) or model[name] for short, name in KEYS)
+    labelled = rows * length if job.train.objective == "clm" else int(rows * length * job.train.masking.rate)
+    shapes = {name: tensor.shape for name, tensor in parameters(model, job.train.objective).items()}
+    matrices = [shape for name, shape in shapes.items() if len(shape) == 2 and LAYER.search(name)]
     layers = model.get("n_layer") or model["num_hidden_layers"]
-    products = [(1, tokens, *shape, 1) for shape in matrices]
-    products += [(rows * heads, length, width // heads, length, layers)]
-    products += [(rows * heads, length, length, width // heads, layers)]
-    products += [(1, labelled, width, model["vocab_size"], 1)]
-    given = [PYTHON, str(PRODUCTS), json.dumps(products)]
-    apart = os.environ | {"PYTHONSAFEPATH": "1"}
-    return tokens / float(subprocess.run(given, check=True, capture_output=True, text=True, env=apart).stdout)
+    attention = [(length, width // heads, length), (length, length, width // heads)]
+    outputs = [(labelled, width, model["vocab_size"])] + [(labelled, width, width)] * (job.train.objective == "mlm")
+    return (
+        [(1, rows * length, *shape, 1) for shape in matrices]
+        + [(rows * heads, *shape, layers) for shape in attention]
+        + [(1, *shape, 1) for shape in outputs]
+    )
 
 
 def compare(folder: Path, name: str, setting: str) -> None:

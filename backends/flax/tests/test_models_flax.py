@@ -166,7 +166,7 @@ def test_dropout_drops_its_rate_and_scales_the_rest() -> None:
 
 
 def masks() -> dict[str, Any]:
-    """Which numbers of an array are dropped, for some keys and salts, in units of the standard deviation."""
+    """Return the masks of some keys and salts, standardized."""
     keys = [jax.random.fold_in(jax.random.key(0), number) for number in (0, 1)]
     ones, pairs = jnp.ones((6, 64, 512)), [(key, salt) for key in (0, 1) for salt in (0, 1)]
     found = {f"{key} {salt}": dropout(ones, 0.1, keys[key], salt) for key, salt in pairs}

@@ -39,7 +39,8 @@ _BITS = 14  # of a character's number in a key
 _KNOWN_CHARACTERS = (1 << _BITS) - 1
 _CONTINUED = np.uint64(1 << 63)
 
-_SIZE_BITS, _LARGEST = 8, 255  # a segment of 10 characters has at most 40 ids, one for each byte
+_COUNT_BITS = 8  # 10 characters are at most 40 bytes, hence 40 ids
+_COUNT_MASK = (1 << _COUNT_BITS) - 1
 
 
 def _key_masks(characters: int) -> Keys:
@@ -56,8 +57,8 @@ class _Cache:
 
     Attributes:
         prefixes: numbers the prefixes of segments, the segments among them.
-        places: where the ids of the segment with a number begin in `ids`, times 256, and how many they are; 0 for other
-            prefixes.
+        places: by number, the start of a segment's ids in `ids` << `_COUNT_BITS` | their count; 0 for prefixes that are
+            no cached segment.
         ids: ids of all segments, and unused room behind them.
         size: number of ids.
     """
@@ -99,11 +100,11 @@ class _Cache:
         size = self.size + len(encoded.ids)
         self.ids = grown(self.ids, size)
         self.ids[self.size : size] = encoded.ids
-        self.places[numbers] = (encoded.offsets[:-1] + self.size) << _SIZE_BITS | np.diff(encoded.offsets)
+        self.places[numbers] = (encoded.offsets[:-1] + self.size) << _COUNT_BITS | np.diff(encoded.offsets)
         self.size = size
 
     def _number_characters(self, codes: Codes) -> Keys:
-        """Return the number of each character, from 1 on; 0 if there are too many."""
+        """Return the number of each character, from 1 on; 0 for those beyond the first 16,383."""
         numbers: Keys = self._characters.take(codes)
         if not numbers.all():
             new = np.unique(codes[numbers == 0])[: _KNOWN_CHARACTERS - self._known]
@@ -188,14 +189,15 @@ class SegmentEncoder:
 
     def _encode(self, cache: _Cache, text: str, codes: Codes, starts: Offsets, lengths: Offsets) -> tuple[Ids, Offsets]:
         """Return the ids of segments, and how many each has."""
-        numbers = cache.number(codes, starts, lengths)
+        first, end = (starts[0], starts[-1] + lengths[-1]) if len(starts) else (0, 0)
+        numbers = cache.number(codes[first:end], starts - first, lengths)
         places = cache.places.take(numbers)
         missing = np.flatnonzero((places == 0) & (numbers >= 0))
         if len(missing):
             new, firsts = np.unique(numbers[missing], return_index=True)
             cache.add(new, self._encode_segments(text, starts[missing[firsts]], lengths[missing[firsts]]))
             places = cache.places.take(numbers)
-        found, sizes, ids = places >> _SIZE_BITS, places & _LARGEST, cache.ids
+        found, sizes, ids = places >> _COUNT_BITS, places & _COUNT_MASK, cache.ids
         others = np.flatnonzero(numbers < 0)
         if len(others):
             encoded = self._encode_segments(text, starts[others], lengths[others])

@@ -1,4 +1,4 @@
-"""Dropout whose masks cost little: a hash of a number's indices decides whether it is dropped."""
+"""Dropout by hashes: the key and a number's indices decide whether it is dropped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIRST, _SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 
 
 def dropout(x: Array, rate: float, key: Array | None, salt: int) -> Array:
-    """Set a share of the numbers to 0 and scale the others up.
+    """Set a share of the numbers to 0 and scale the others by 1 / (1 − rate).
 
     Args:
         x: the numbers.
@@ -31,11 +31,14 @@ def dropout(x: Array, rate: float, key: Array | None, salt: int) -> Array:
 
 
 def _random_bits(key: Array, shape: tuple[int, ...]) -> Array:
-    """Return 32 random bits for each number of an array.
+    """Return 32 random bits for each number of an array, uint32: a chain of hashes of the index along each axis.
 
-    They are a chain of hashes of the index along each axis. Only the last of them is as large as the array, so that
-    the compiler computes it where it is compared, and each device the part for its own numbers.
-    `jax.random.bernoulli` took up to forty times as long on a CPU.
+    Only the last hash is as large as the array: XLA fuses it with the comparison, and each device computes its own
+    part. `jax.random.bernoulli` took up to forty times as long on a CPU.
+
+    Args:
+        key: random key, of which the first two words are used.
+        shape: the array's.
     """
     first, second = jax.random.key_data(key)[..., 0], jax.random.key_data(key)[..., 1]
     state = first
