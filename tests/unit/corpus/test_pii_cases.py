@@ -171,7 +171,11 @@ def test_time_grows_linearly_with_a_hostile_line(unit: str) -> None:
 
 
 def seconds(text: str) -> float:
-    """Return the processor time that a text takes."""
-    start = time.process_time()
-    find_personal_data(text)
-    return time.process_time() - start
+    """Return the processor time that a text takes at best: what else the machine does adds to it."""
+
+    def once() -> float:
+        start = time.process_time()
+        find_personal_data(text)
+        return time.process_time() - start
+
+    return min(once() for _ in range(3))
