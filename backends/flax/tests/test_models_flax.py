@@ -16,7 +16,7 @@ from small_models import MODELS, inputs_of, model_with_loss
 from jprep.train.models import parameter_count
 from jprep_flax.models import weights
 from jprep_flax.models.attention import causal_mask, dot_product_attention
-from jprep_flax.models.dropout import dropout
+from jprep_flax.models.dropout import choose_masks, dropout
 from jprep_flax.models.layers import ACTIVATIONS
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.worker import loss
@@ -171,6 +171,17 @@ def masks() -> dict[str, Any]:
     ones, pairs = jnp.ones((6, 64, 512)), [(key, salt) for key in (0, 1) for salt in (0, 1)]
     found = {f"{key} {salt}": dropout(ones, 0.1, keys[key], salt) for key, salt in pairs}
     return {name: (np.asarray(each == 0) - 0.1) / 0.3 for name, each in found.items()}
+
+
+def test_runs_of_jprep_0_1_0_keep_the_masks_of_jax() -> None:
+    key, ones = jax.random.key(3), jnp.ones((20, 20))
+    expected = jax.random.bernoulli(jax.random.fold_in(key, 5), 0.75, ones.shape)
+    choose_masks(1)
+    try:
+        assert np.array_equal(dropout(ones, 0.25, key, 5) > 0, expected)
+    finally:
+        choose_masks(2)
+    assert not np.array_equal(dropout(ones, 0.25, key, 5) > 0, expected)
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)])

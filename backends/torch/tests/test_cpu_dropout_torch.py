@@ -14,7 +14,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config
 from jprep_torch.models import cpu_dropout
-from jprep_torch.models.cpu_dropout import Dropout, attention_with_dropout
+from jprep_torch.models.cpu_dropout import Dropout, attention_with_dropout, use_fast_dropout
 from jprep_torch.models.transformers_models import build_model
 
 
@@ -71,6 +71,7 @@ def test_models_have_no_other_dropout(kind: str, task: Any) -> None:
     sizes |= {} if kind == "gpt2" else {"num_attention_heads": 2, "intermediate_size": 8}
     about = TokenizerInfo(50, 16, 0, 2, 1)
     model = build_model(model_config(ModelConfig(config={"model_type": kind, **sizes}), task, about), task)
+    use_fast_dropout(model)
     kinds = {type(module) for module in model.modules() if isinstance(module, nn.Dropout)}
     assert kinds == {Dropout} and ALL_ATTENTION_FUNCTIONS["sdpa"] is attention_with_dropout
 

@@ -17,7 +17,7 @@ from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.hooks.config import HOOKS
-from jprep.train.job.config import FORMAT, Job, TrainConfig
+from jprep.train.job.config import DROPOUT_MASKS, FORMAT, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_conversations, summarize_dataset, summarize_labelled
 from jprep.train.job.features import check_documents
 from jprep.train.job.fingerprint import job_fingerprint
@@ -114,6 +114,7 @@ def build_job(
         mix=mix,
         sources=data.seen(steps * train.batch) if data.seen else [],
         chat=data.chat,
+        dropout_masks=existing.dropout_masks if (existing := _existing_job(run)) else DROPOUT_MASKS,
     )
 
 
@@ -122,12 +123,16 @@ def _special_ids(train: TrainConfig, tokenizer: Tokenizer, run: Path | None) -> 
 
     jprep 0.1.0 put all of them around rows of running text; a run that it began keeps them.
     """
-    special = special_ids(tokenizer)
-    with contextlib.suppress(ConfigError):  # a damaged job.json is reported when the run is opened
-        existing = read_job(run) if run and (run / JOB).exists() else None
-        if existing and existing.train.task == train.task and existing.special == special:
-            return special
+    special, existing = special_ids(tokenizer), _existing_job(run)
+    if existing and existing.train.task == train.task and existing.special == special:
+        return special
     return special_ids_for_task(special, train.objective, train.packing)
+
+
+def _existing_job(run: Path | None) -> Job | None:
+    with contextlib.suppress(ConfigError):  # a damaged job.json is reported when the run is opened
+        return read_job(run) if run and (run / JOB).exists() else None
+    return None
 
 
 def _tokenizer_info(train: TrainConfig, tokenizer: Tokenizer, labels: tuple[str, ...]) -> TokenizerInfo:

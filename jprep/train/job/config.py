@@ -40,6 +40,9 @@ def objective_of(task: Task) -> Task:
 FORMAT = 1
 """The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
 
+DROPOUT_MASKS = 2
+"""How new runs draw masks of dropout, see `Job`."""
+
 UNFINGERPRINTED_KEYS = (
     "log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push", "samples",
     "hosts", "submit",
@@ -287,6 +290,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         sources: what the run sees of each source, with a mixture.
         class_weights: weight of each of `labels`; empty for 1 each.
         chat: how the model of `sft` is talked to; None for other tasks.
+        dropout_masks: how masks of dropout are drawn where the framework's own way is slow: 1 by the framework all the
+            same, in runs that jprep 0.1.0 began, so that they go on as they would have; 2 by jprep.
     """
 
     jprep: str
@@ -311,6 +316,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[SeenSource] = []
     class_weights: list[float] = []
     chat: Chat | None = None
+    dropout_masks: int = 1
 
     def epochs(self, step: int) -> float:
         """Return the passes over the data until a step; rows of other lengths count by their tokens."""

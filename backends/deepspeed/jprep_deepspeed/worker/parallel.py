@@ -18,6 +18,7 @@ from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
 from jprep_deepspeed.worker.sharded_state import ShardedState
 from jprep_deepspeed.worker.swapping import in_files
+from jprep_torch.models.cpu_dropout import use_fast_dropout
 from jprep_torch.models.model_with_loss import ModelWithLoss
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
 from jprep_torch.worker.distributed.context import DistributedContext
@@ -88,6 +89,8 @@ def parallelize(
     stage = _stage(config)
     _check(config, job.train.precision if stage else "fp32")
     model = build_model(job.model, job.train.objective, hooks.head)
+    if job.dropout_masks > 1:
+        use_fast_dropout(model)
     names = weight_names(model, job.model, job.train.objective)
     dtype = HALF_PRECISION.get(job.train.precision) if stage else None
     shapes = {name: tuple(model.get_parameter(name).shape) for name in sorted(set(names.values()))}

@@ -10,6 +10,8 @@ from jax import Array, lax
 EMBEDDING_DROPOUT, HEAD_DROPOUT, GENERATOR_DROPOUT = 1 << 20, 1 << 21, 1 << 22
 """Numbers folded into the dropout key outside the layers, which are numbered from 0."""
 
+_drawn_by_jax = False
+
 _GOLDEN = np.uint32(0x9E3779B9)
 _FIRST, _SECOND = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 
@@ -25,9 +27,18 @@ def dropout(x: Array, rate: float, key: Array | None, salt: int) -> Array:
     """
     if key is None or not rate:
         return x
-    limit = np.uint32(min(round((1 - rate) * 2**32), 2**32 - 1))
-    kept = _random_bits(jax.random.fold_in(key, salt), x.shape) < limit
+    key = jax.random.fold_in(key, salt)
+    if _drawn_by_jax:
+        kept = jax.random.bernoulli(key, 1 - rate, x.shape)
+    else:
+        kept = _random_bits(key, x.shape) < np.uint32(min(round((1 - rate) * 2**32), 2**32 - 1))
     return jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
+
+
+def choose_masks(version: int) -> None:
+    """Set how this process draws masks: as a job's `dropout_masks` says."""
+    global _drawn_by_jax  # a process trains one job, and models of users call `dropout` as well
+    _drawn_by_jax = version == 1
 
 
 def _random_bits(key: Array, shape: tuple[int, ...]) -> Array:

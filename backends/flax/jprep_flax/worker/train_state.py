@@ -23,6 +23,7 @@ from jprep.train.optimization.muon import uses_muon
 from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, TrainProgress
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
+from jprep_flax.models.dropout import choose_masks
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.checkpoint import Snapshot, snapshot
@@ -92,6 +93,7 @@ class TrainState:
         hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
         self._job, self._context, self._layout, self._hooks = job, context, layout, hooks
+        choose_masks(job.dropout_masks)
 
         def build() -> ModelWithLoss:
             dtype = _DTYPES[job.train.precision]

@@ -17,7 +17,6 @@ from jprep.train.hooks.loading import Hook
 from jprep.train.models import parameters
 from jprep.train.models.electra import half_config
 from jprep.train.models.weights import HEAD_PARAMETERS
-from jprep_torch.models.cpu_dropout import use_fast_dropout
 from jprep_torch.models.custom_head import ModelWithHead
 from jprep_torch.models.expert_weights import model_name, read_weight
 from jprep_torch.models.plugin_model import PluginModel, check_weights, is_plugin_model
@@ -51,7 +50,6 @@ def build_model(config: dict[str, Any], task: str, head: Hook | None = None) -> 
     if is_plugin_model(config):
         check_weights(model, config, task)
     _fuse_gelu(model)
-    use_fast_dropout(model)
     for name, tensor in parameters(config, task).items():
         if not tensor.trained:
             model.get_parameter(name).requires_grad_(False)

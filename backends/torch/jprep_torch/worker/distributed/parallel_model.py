@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from jprep.io.safetensors_file import Floats
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
+from jprep_torch.models.cpu_dropout import use_fast_dropout
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
 from jprep_torch.worker.distributed.context import DistributedContext
@@ -44,6 +45,8 @@ class ParallelModel:
     ) -> None:
         self._context, self.sharded = context, shard
         model = build_model(job.model, job.train.objective, hooks.head)
+        if job.dropout_masks > 1:
+            use_fast_dropout(model)
         names = weight_names(model, job.model, job.train.objective)
         own = sorted(set(names.values()))
         self.shapes = {name: tuple(model.get_parameter(name).shape) for name in own}
