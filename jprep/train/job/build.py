@@ -17,7 +17,7 @@ from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.hooks.config import HOOKS
-from jprep.train.job.config import DROPOUT_MASKS, FORMAT, Job, TrainConfig
+from jprep.train.job.config import FORMAT, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_conversations, summarize_dataset, summarize_labelled
 from jprep.train.job.features import check_documents
 from jprep.train.job.fingerprint import job_fingerprint
@@ -33,6 +33,9 @@ from jprep.train.run.directory import JOB, read_job
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
     from jprep.train.hooks.inspection import InspectHooks
+
+_DROPOUT_MASKS = 2
+"""How new runs draw masks of dropout, see `Job`."""
 
 
 def build_job(
@@ -114,7 +117,7 @@ def build_job(
         mix=mix,
         sources=data.seen(steps * train.batch) if data.seen else [],
         chat=data.chat,
-        dropout_masks=existing.dropout_masks if (existing := _existing_job(run)) else DROPOUT_MASKS,
+        dropout_masks=existing.dropout_masks if (existing := _existing_job(run)) else _DROPOUT_MASKS,
     )
 
 

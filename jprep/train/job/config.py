@@ -40,9 +40,6 @@ def objective_of(task: Task) -> Task:
 FORMAT = 1
 """The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
 
-DROPOUT_MASKS = 2
-"""How new runs draw masks of dropout, see `Job`."""
-
 UNFINGERPRINTED_KEYS = (
     "log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push", "samples",
     "hosts", "submit",
@@ -271,16 +268,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         name: the run's name.
         fingerprint: a hash of everything that the weights depend on; paths, the backend, and options outside of
             `computed` have no part in it.
-        backend: the backend's name.
-        options: the backend's own options.
+        backend, options: the backend's name, and its own options.
         computed: those options that change the result.
         made_from: hashes of the inputs that are part of the fingerprint: tokenizer, dataset or labelled rows, given
             initial weights; empty in jobs of earlier versions.
         earlier: the fingerprints that the run had before `steps` was raised; their checkpoints belong to this job.
         train: the section, with defaults filled in.
         model: transformers' complete config as plain data.
-        parameters: the number of weights of the model.
-        steps: the number of steps of the run.
+        parameters, steps: the number of weights of the model, and of steps of the run.
         samples: rows in one epoch of the training split.
         dataset: the dataset's folder, relative to the run directory if possible; "" for labelled data.
         tokenizer: the tokenizer's folder, in the same form.
@@ -290,8 +285,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         sources: what the run sees of each source, with a mixture.
         class_weights: weight of each of `labels`; empty for 1 each.
         chat: how the model of `sft` is talked to; None for other tasks.
-        dropout_masks: how masks of dropout are drawn where the framework's own way is slow: 1 by the framework all the
-            same, in runs that jprep 0.1.0 began, so that they go on as they would have; 2 by jprep.
+        dropout_masks: 1 if the framework draws all masks of dropout, as in runs of jprep 0.1.0; 2 if jprep does.
     """
 
     jprep: str
