@@ -76,7 +76,8 @@ def build_job(
     train = resolve_init(train)
     given = pretrained_config(train)
     loaded = load_tokenizer(tokenizer)
-    special = _special_ids(train, loaded, run)
+    existing = _existing_job(run)
+    special = _special_ids(train, loaded, existing)
     mix = None if train.data else mix
     if train.task == "sft":
         data = summarize_conversations(train, loaded, special)
@@ -117,16 +118,16 @@ def build_job(
         mix=mix,
         sources=data.seen(steps * train.batch) if data.seen else [],
         chat=data.chat,
-        dropout_masks=existing.dropout_masks if (existing := _existing_job(run)) else _DROPOUT_MASKS,
+        dropout_masks=existing.dropout_masks if existing else _DROPOUT_MASKS,
     )
 
 
-def _special_ids(train: TrainConfig, tokenizer: Tokenizer, run: Path | None) -> SpecialIds:
+def _special_ids(train: TrainConfig, tokenizer: Tokenizer, existing: Job | None) -> SpecialIds:
     """Return the special ids around the job's rows.
 
     jprep 0.1.0 put all of them around rows of running text; a run that it began keeps them.
     """
-    special, existing = special_ids(tokenizer), _existing_job(run)
+    special = special_ids(tokenizer)
     if existing and existing.train.task == train.task and existing.special == special:
         return special
     return special_ids_for_task(special, train.objective, train.packing)
