@@ -18,9 +18,8 @@ from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
 from jprep_deepspeed.worker.sharded_state import ShardedState
 from jprep_deepspeed.worker.swapping import in_files
-from jprep_torch.models.cpu_dropout import use_fast_dropout
 from jprep_torch.models.model_with_loss import ModelWithLoss
-from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
+from jprep_torch.models.transformers_models import build_job_model, load_weights, weight_names
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.parallel_model import enable_gradient_checkpointing
 from jprep_torch.worker.optimizer import make_optimizer
@@ -88,9 +87,7 @@ def parallelize(
     _init_distributed(context)
     stage = _stage(config)
     _check(config, job.train.precision if stage else "fp32")
-    model = build_model(job.model, job.train.objective, hooks.head)
-    if job.dropout_masks > 1:
-        use_fast_dropout(model)
+    model = build_job_model(job, hooks.head)
     names = weight_names(model, job.model, job.train.objective)
     dtype = HALF_PRECISION.get(job.train.precision) if stage else None
     shapes = {name: tuple(model.get_parameter(name).shape) for name in sorted(set(names.values()))}

@@ -14,9 +14,11 @@ from transformers import masking_utils
 
 from jprep.io.safetensors_file import Floats
 from jprep.train.hooks.loading import Hook
+from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.models.electra import half_config
 from jprep.train.models.weights import HEAD_PARAMETERS
+from jprep_torch.models.cpu_dropout import use_fast_dropout
 from jprep_torch.models.custom_head import ModelWithHead
 from jprep_torch.models.expert_weights import model_name, read_weight
 from jprep_torch.models.plugin_model import PluginModel, check_weights, is_plugin_model
@@ -53,6 +55,14 @@ def build_model(config: dict[str, Any], task: str, head: Hook | None = None) -> 
     for name, tensor in parameters(config, task).items():
         if not tensor.trained:
             model.get_parameter(name).requires_grad_(False)
+    return model
+
+
+def build_job_model(job: Job, head: Hook | None = None) -> nn.Module:
+    """Return the model that a job trains, from `build_model`, with the masks of dropout that its run has."""
+    model = build_model(job.model, job.train.objective, head)
+    if job.dropout_masks > 1:
+        use_fast_dropout(model)
     return model
 
 

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from jprep.io.safetensors_file import Floats
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
-from jprep_torch.models.cpu_dropout import use_fast_dropout
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
-from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
+from jprep_torch.models.transformers_models import build_job_model, load_weights, weight_names
 from jprep_torch.worker.distributed.context import DistributedContext
 
 
@@ -44,9 +43,7 @@ class ParallelModel:
         hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
         self._context, self.sharded = context, shard
-        model = build_model(job.model, job.train.objective, hooks.head)
-        if job.dropout_masks > 1:
-            use_fast_dropout(model)
+        model = build_job_model(job, hooks.head)
         names = weight_names(model, job.model, job.train.objective)
         own = sorted(set(names.values()))
         self.shapes = {name: tuple(model.get_parameter(name).shape) for name in own}
