@@ -69,6 +69,7 @@ LONG = {
         "test_a_killed_run_ends_like_an_uninterrupted_one",
         "test_a_killed_run_ends_with_the_same_bytes",
         "test_a_profile_has_a_trace_and_shares",
+        "test_a_run_of_torch_is_continued",
         "test_equivalent_options_make_the_same_steps",
     },
     "fairseq_xla": {

@@ -26,6 +26,7 @@ class DeepSpeed(Backend):
         "document_masks",
         "z_loss",
         "stages",
+        "optimizer.kind",
         "optimizer.layer_decay",
         "class_weights",
     )

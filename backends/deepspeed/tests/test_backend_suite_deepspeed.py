@@ -8,7 +8,6 @@ from typing import Any
 from deepspeed.accelerator import get_accelerator
 
 from jprep.testing.backend_suite import BackendSuite
-from jprep.testing.backend_suite.cases import CASES
 
 TWO: dict[str, Any] = {"processes": 2}
 
@@ -17,7 +16,6 @@ class TestDeepSpeed(BackendSuite):
     backend = "deepspeed"
     hooks = Path(__file__).parents[2] / "torch" / "tests" / "hooks" / "suite_hooks.py"
     options = {"device": "cpu", "threads": 1, "stage": 2}
-    cases = tuple(name for name in CASES if name != "gpt2-muon")
     micro_batch_of_two = {"micro_batch": 2}
     two_processes = TWO
     equivalent_options = {

@@ -51,11 +51,12 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 @pytest.fixture
 def planned(job: Job, tmp_path: Path) -> Any:
-    def plan(config: Any, precision: str = "fp32", **options: Any) -> Plan:
+    def plan(config: Any, precision: str = "fp32", kind: str = "adamw", **options: Any) -> Plan:
         path = tmp_path / "ds.json"
         path.write_text(config if isinstance(config, str) else json.dumps(config))
         chosen = msgspec.to_builtins(Options(**({"processes": 2, "ds_config": str(path)} | options)))
-        train = msgspec.structs.replace(job.train, precision=precision)
+        optimizer = msgspec.structs.replace(job.train.optimizer, kind=kind)
+        train = msgspec.structs.replace(job.train, precision=precision, optimizer=optimizer)
         return DeepSpeed().plan(msgspec.structs.replace(job, train=train, options=chosen), tmp_path, HOST)
 
     return plan
@@ -116,6 +117,7 @@ CONFLICTS: list[tuple[dict[str, Any], str, str]] = [
     ({"optimizer": {"params": {"lr": 2e-3}}}, "optimizer.params.lr = 0.002", "train.optimizer.lr = 0.001"),
     ({"optimizer": {"params": {"betas": [0.9, 0.95]}}}, "betas = [0.9, 0.95]", "[0.9, 0.999]"),
     ({"optimizer": {"params": {"adam_w_mode": False}}}, "adam_w_mode = false", "docs/training.md"),
+    ({"optimizer": {"params": {"momentum": 0.9}}}, "momentum = 0.9", 'train.optimizer.kind = "adamw"'),
     ({"scheduler": {"type": "WarmupLR"}}, 'scheduler.type = "WarmupLR"', 'train.schedule.kind = "linear"'),
     ({"scheduler": {"params": {"warmup_num_steps": 9}}}, "warmup_num_steps = 9", "train.schedule.warmup = 5"),
     ({"scheduler": {"params": {"total_num_steps": 9}}}, "total_num_steps = 9", "steps = 20"),
@@ -130,6 +132,17 @@ def test_a_conflict_names_both_keys(planned: Any, config: dict[str, Any], theirs
         planned(config)
     said, _, job = caught.value.what.partition(" in ds.json conflicts with ")
     assert said.endswith(theirs) and ours in job and caught.value.fix
+
+
+def test_muon_is_named_by_the_file_and_allowed_by_deepspeed(planned: Any) -> None:
+    named = {"optimizer": {"type": "Muon", "params": {"momentum": 0.95, "lr": "auto"}}}
+    allowed = "zero_allow_untested_optimizer"
+    assert planned(named, kind="muon", stage=1).settings[allowed] is True
+    assert allowed not in planned(named, kind="muon", stage=0).settings
+    assert allowed not in planned({}, stage=1).settings
+    for wrong in ({"optimizer": {"type": "AdamW"}}, {"optimizer": {"params": {"momentum": 0.9}}}, {allowed: False}):
+        with pytest.raises(ConfigError, match="conflicts with"):
+            planned(wrong, kind="muon", stage=1)
 
 
 def test_options_and_file_may_not_differ(planned: Any) -> None:

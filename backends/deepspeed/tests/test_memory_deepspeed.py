@@ -55,6 +55,14 @@ def test_the_published_model_fits_in_stage_2_and_not_in_stage_0(published: Job) 
     )
 
 
+def test_muon_keeps_one_average_of_each_matrix(published: Job) -> None:
+    optimizer = msgspec.structs.replace(published.train.optimizer, kind="muon")
+    muon = msgspec.structs.replace(published, train=msgspec.structs.replace(published.train, optimizer=optimizer))
+    for stage, parts in ((0, 1), (2, 8)):
+        saved = plan(published, micro_batch=3, stage=stage).memory - plan(muon, micro_batch=3, stage=stage).memory
+        assert saved == pytest.approx(4 * 1.47e9 / parts, rel=0.02), "all weights but embeddings and vectors"
+
+
 def test_the_smallest_stage_that_fits_is_chosen(published: Job) -> None:
     assert plan(published, micro_batch=3).settings["zero_optimization"]["stage"] == 1
     assert plan(published, micro_batch=3, gpu="80").settings["zero_optimization"]["stage"] == 0

@@ -27,15 +27,17 @@ def estimate_job_memory(job: Job, rows: int, *, attention: bool, fused: bool = T
     state = training_memory(
         job.model, section.objective, rows, length, section.precision, attention=attention, lean=fused
     )
-    return state + logits - _MUON_SAVES * _muon_numbers(job)
+    return state + logits - muon_savings(job)
 
 
-def _muon_numbers(job: Job) -> int:
-    """Return how many numbers Muon updates."""
+def muon_savings(job: Job) -> int:
+    """Return the bytes of the averages of squares that AdamW has and Muon does not; 0 with another optimizer."""
     if job.train.optimizer.kind != "muon":
         return 0
     tensors = parameters(job.model, job.train.objective)
-    return sum(tensor.size for name, tensor in tensors.items() if tensor.trained and uses_muon(name, tensor.shape))
+    return _MUON_SAVES * sum(
+        tensor.size for name, tensor in tensors.items() if tensor.trained and uses_muon(name, tensor.shape)
+    )
 
 
 def estimate_activations(job: Job, rows: int, *, attention: bool, gradient_checkpointing: bool) -> int:

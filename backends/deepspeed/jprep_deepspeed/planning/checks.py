@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Backend, Finding
+from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
 from jprep.train.planning.host import accelerators
@@ -29,6 +30,21 @@ def check_options(options: Options) -> None:
     check_ranges(options, SECTION, not_negative=("processes", "micro_batch", "threads", "port"))
     _check_nvme(options)
     check_machine(options, options.device, "cpu" if options.device == "cpu" else "gpu", SECTION)
+
+
+def check_optimizer(job: Job, options: Options) -> None:
+    """Check that DeepSpeed can shard and keep the job's optimizer.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    kind = job.train.optimizer.kind
+    if kind == "adamw-8bit":
+        fix = 'kind = "adamw" or "muon", or another backend, e.g. --backend torch'
+        raise ConfigError("the backend deepspeed has no averages of eight bits", where="train.optimizer.kind", fix=fix)
+    if kind == "muon" and options.offload_optimizer == "nvme":
+        what = 'offload_optimizer = "nvme" cannot be used with optimizer.kind = "muon", which gathers each matrix'
+        raise ConfigError(what, where=f"{SECTION}.offload_optimizer", fix='offload_optimizer = "cpu"')
 
 
 def _check_nvme(options: Options) -> None:

@@ -32,7 +32,7 @@ _ZERO: dict[str, Any] = {
 
 _ADAM = {
     "lr": float, "betas": list, "eps": float, "weight_decay": float, "adam_w_mode": bool, "torch_adam": bool,
-    "bias_correction": bool, "amsgrad": bool, "max_grad_norm": float, "fused": bool, "foreach": bool,
+    "bias_correction": bool, "amsgrad": bool, "max_grad_norm": float, "fused": bool, "foreach": bool, "momentum": float,
 }  # fmt: skip
 
 _WARMUP = {
@@ -123,7 +123,7 @@ REFUSED_KEYS: dict[str, str] = {
     "zero_optimization.zero_quantized_weights": _OTHER,
     "zero_optimization.zero_quantized_nontrainable_weights": _OTHER,
     "zero_optimization.zero_quantized_gradients": _OTHER,
-    "zero_optimization.save_muon_momentum_buffer_in_memory": "jprep's optimizer is AdamW",
+    "zero_optimization.save_muon_momentum_buffer_in_memory": "jprep's Muon keeps it where offload_optimizer says",
     "zero_optimization.offload_optimizer.super_offload": _OTHER,
     "zero_optimization.offload_param.nvme_path": 'jprep keeps weights on the device or in main memory: "device": "cpu"',
 }

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
+from jprep_deepspeed.planning.generated_config import uses_sharded_muon
 from jprep_deepspeed.planning.layout import Layout
 
 _HALF = {"bf16": ("bfloat16", "bf16", "torch.bfloat16"), "fp16": ("float16", "fp16", "half", "torch.float16")}
 _SCHEDULES = {"constant": "WarmupLR", "linear": "WarmupDecayLR", "cosine": "WarmupCosineLR"}
+_TYPES = {"adamw": ("AdamW", "Adam", "adamw", "adam"), "muon": ("Muon", "muon")}
 
 
 class ExpectedValue(NamedTuple):
@@ -38,7 +40,7 @@ def expected_config(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
         job: the job.
         layout: its processes, ZeRO stage and micro-batch.
     """
-    return {**_layout(job, layout), **_precision(job), **_optimizer(job), **_schedule(job)}
+    return {**_layout(job, layout), **_precision(job), **_optimizer(job), **_muon(job, layout), **_schedule(job)}
 
 
 def _value(key: str, value: Any) -> ExpectedValue:
@@ -91,7 +93,7 @@ def _optimizer(job: Job) -> dict[str, ExpectedValue]:
     return {
         "gradient_clipping": _value("train.optimizer.clip", section.clip),
         "zero_force_ds_cpu_optimizer": _value("jprep's own AdamW: DeepSpeed's", False),
-        "optimizer.type": ExpectedValue("train.optimizer", "AdamW", ("AdamW", "Adam", "adamw", "adam")),
+        "optimizer.type": ExpectedValue("train.optimizer.kind", section.kind, _TYPES[section.kind]),
         f"{params}.lr": _value("train.optimizer.lr", section.lr),
         f"{params}.betas": _value("train.optimizer.beta1 and beta2", betas),
         f"{params}.eps": _value("train.optimizer.eps", section.eps),
@@ -101,6 +103,16 @@ def _optimizer(job: Job) -> dict[str, ExpectedValue]:
         f"{params}.bias_correction": _value("bias correction, in docs/training.md", True),
         f"{params}.amsgrad": _value("AMSGrad, in docs/training.md", False),
     }
+
+
+def _muon(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
+    section, momentum = job.train.optimizer, "optimizer.params.momentum"
+    if section.kind != "muon":
+        return {momentum: ExpectedValue("train.optimizer.kind", section.kind, ())}
+    expected = {momentum: _value("train.optimizer.momentum", section.momentum)}
+    if uses_sharded_muon(job, layout):
+        expected["zero_allow_untested_optimizer"] = _value("jprep's Muon, which DeepSpeed does not know:", True)
+    return expected
 
 
 def _schedule(job: Job) -> dict[str, ExpectedValue]:

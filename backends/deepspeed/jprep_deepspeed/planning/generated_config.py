@@ -34,8 +34,14 @@ def generate_config(job: Job, layout: Layout) -> dict[str, Any]:
         "gradient_accumulation_steps": layout.accumulate,
         "zero_force_ds_cpu_optimizer": False,
         **(_update(job) if layout.stage else {}),
+        **({"zero_allow_untested_optimizer": True} if uses_sharded_muon(job, layout) else {}),
         "zero_optimization": _zero(job, layout),
     }
+
+
+def uses_sharded_muon(job: Job, layout: Layout) -> bool:
+    """Return whether DeepSpeed divides what jprep's Muon updates."""
+    return layout.stage > 0 and job.train.optimizer.kind == "muon"
 
 
 def _update(job: Job) -> dict[str, Any]:

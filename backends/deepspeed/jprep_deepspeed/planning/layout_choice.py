@@ -12,7 +12,7 @@ from jprep.train.job.config import Job
 from jprep.train.planning.memory_fit import make_target
 from jprep.train.planning.micro_batch import check_micro_batch, rows_per_device
 from jprep_deepspeed.options import SECTION, Device, Offload, Options
-from jprep_deepspeed.planning.checks import check_options
+from jprep_deepspeed.planning.checks import check_optimizer, check_options
 from jprep_deepspeed.planning.generated_config import generate_config
 from jprep_deepspeed.planning.layout import SMALLEST_STAGE, STAGES, Layout
 from jprep_deepspeed.planning.memory import MemoryEstimate, estimate_memory
@@ -66,6 +66,7 @@ def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
     user = UserConfig(given.ds_config)
     options = user.complete_options(given, rows)
     check_options(options)
+    check_optimizer(job, options)
     check_micro_batch(rows, options.micro_batch, SECTION)
 
     config_of, estimate = partial(_config, job, user), partial(_estimate, job, user)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jprep.train.job.config import Job
-from jprep.train.planning.memory_estimate import estimate_activations
+from jprep.train.planning.memory_estimate import estimate_activations, muon_savings
 from jprep_deepspeed.planning.layout import Layout
 from jprep_torch.planning.memory import keeps_attention
 
@@ -24,7 +24,7 @@ class MemoryEstimate(NamedTuple):
     Attributes:
         weights: weights of the forward pass, and the fp32 weights that are updated.
         gradients: accumulated gradients.
-        optimizer: AdamW's averages.
+        optimizer: AdamW's averages, and Muon's momentum.
         activations: what layers keep for the backward pass.
         buffers: for communication, and stage 3's gathered weights.
         total: the peak: at the end of the forward pass, or while gradients are reduced.
@@ -73,7 +73,7 @@ def estimate_memory(job: Job, layout: Layout, zero: Mapping[str, Any]) -> Memory
     part = -(-count // layout.world) if layout.stage else count
     gradients, activations = _gradients(count, number, part, layout, zero), _activations(job, layout)
     weights, master, gathered = _weights(count, number, part, layout, zero)
-    optimizer = _ADAM * part
+    optimizer = _ADAM * part - muon_savings(job) * part // count
     host, disk = _away(master + optimizer, part, layout, zero)
     if layout.offload_optimizer != "none":
         master = optimizer = 0

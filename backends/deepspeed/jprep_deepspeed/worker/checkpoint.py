@@ -16,7 +16,6 @@ from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
     WEIGHTS,
     TrainProgress,
-    average_shapes,
     tensors_of_part,
     write_part,
     write_progress,
@@ -25,6 +24,8 @@ from jprep_deepspeed.worker.parallel import ParallelModel
 from jprep_deepspeed.worker.sharded_state import ShardedState
 from jprep_torch.models.expert_weights import FileTensors, read_weight
 from jprep_torch.worker.distributed.context import DistributedContext
+from jprep_torch.worker.optimizer import shapes_of_averages
+from jprep_torch.worker.update_rules.muon import MOMENTUM
 
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
@@ -39,7 +40,7 @@ def save(folder: Path, model: ParallelModel, progress: TrainProgress, context: D
         context: this process's device and rank.
     """
     _write(folder, WEIGHTS, FileTensors(model.shapes, lambda name: _whole_weight(model, name)), context)
-    shapes = average_shapes(model.shapes, model.trained)
+    shapes = shapes_of_averages(model.optimizer, model.shapes, model.trained)
     _write(folder, OPTIMIZER, FileTensors(shapes, lambda name: _whole_average(model, name)), context)
     if model.sharded:
         model.sharded.release()
@@ -60,8 +61,9 @@ def restore(model: ParallelModel, weights: Mapping[str, Floats], saved: Mapping[
     if model.sharded:
         _restore_groups(model, model.sharded, weights, saved, updates)
         return
-    for part in (weight for group in model.optimizer.param_groups for weight in group["params"]):
-        _set_averages_to_zero(model, part, updates)
+    for group in model.optimizer.param_groups:
+        for part in group["params"]:
+            _set_averages_to_zero(model, part, group, updates)
     if model.stage:
         model.engine.optimizer._lazy_init_hp_params_optimizer_state()
     _set_all(model, model.trained, weights, saved)
@@ -80,14 +82,16 @@ def _restore_groups(
         return sharded.group(model.trained[name])
 
     for group, names in groupby(sorted(model.trained, key=group_of), key=group_of):
-        _set_averages_to_zero(model, sharded.hold(group, change=True), updates)
+        part, options = sharded.hold(group, change=True), sharded.options(group)
+        _set_averages_to_zero(model, part, options, updates)
         _set_all(model, names, weights, saved)
     sharded.release()
 
 
-def _set_averages_to_zero(model: ParallelModel, part: Tensor, updates: int) -> None:
-    """Set the state of a tensor that PyTorch's optimizer updates in this process."""
-    state = {key: torch.zeros_like(part) for key in _STATE_KEYS.values()}
+def _set_averages_to_zero(model: ParallelModel, part: Tensor, group: Mapping[str, Any], updates: int) -> None:
+    """Set the state of a tensor that PyTorch's optimizer updates in this process, in one of its groups."""
+    keys = [MOMENTUM] if group.get("muon") else _STATE_KEYS.values()
+    state = {key: torch.zeros_like(part) for key in keys}
     model.optimizer.state[part] = {"step": torch.tensor(float(updates), device=part.device), **state}
 
 
@@ -98,9 +102,8 @@ def _set_all(
         weight = model.trained[name]
         if model.stage:
             _set(model, weight, None, read_weight(weights, name))
-        for mark, key in _STATE_KEYS.items():
-            if saved:
-                _set(model, weight, key, read_weight(saved, f"{mark}.{name}"))
+        for average in shapes_of_averages(model.optimizer, model.shapes, [name] if saved else []):
+            _set(model, weight, _STATE_KEYS[average[0]], read_weight(saved, average))
 
 
 def _set(model: ParallelModel, weight: Any, key: str | None, values: Floats) -> None:

@@ -15,7 +15,9 @@ from jprep.errors import ConfigError, MachineError
 from jprep.io.safetensors_file import Floats, Shape
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
+from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_deepspeed.options import SECTION
+from jprep_deepspeed.worker.sharded_muon import ShardedMuon
 from jprep_deepspeed.worker.sharded_state import ShardedState
 from jprep_deepspeed.worker.swapping import in_files
 from jprep_torch.models.model_with_loss import ModelWithLoss
@@ -97,11 +99,21 @@ def parallelize(
     fixed = {name: torch.from_numpy(weights[name]).clone() for name in by_name if name not in trained}
     if gradient_checkpointing:
         enable_gradient_checkpointing(model)
-    module, optimizer = ModelWithLoss(model, job, hooks), make_optimizer(trained, shapes, job.train.optimizer)
+    module, optimizer = ModelWithLoss(model, job, hooks), _make_optimizer(trained, shapes, job.train.optimizer, stage)
     engine, *_ = deepspeed.initialize(model=module, optimizer=optimizer, config=config, dist_init_required=False)
     _clip_exactly(engine.optimizer)
+    if isinstance(optimizer, ShardedMuon):
+        optimizer.find_parts(engine.optimizer)
     sharded = ShardedState(engine.optimizer) if stage == SHARDED_WEIGHTS_STAGE else None
     return ParallelModel(engine, stage, sharded, module, optimizer, trained, fixed, shapes)
+
+
+def _make_optimizer(
+    weights: Mapping[str, nn.Parameter], shapes: Mapping[str, Shape], section: OptimizerConfig, stage: int
+) -> torch.optim.Optimizer:
+    if stage and section.kind == "muon":
+        return ShardedMuon(weights, shapes, section)
+    return make_optimizer(weights, shapes, section)
 
 
 def _stage(config: Config) -> int:

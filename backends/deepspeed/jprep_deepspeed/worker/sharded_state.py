@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -24,6 +25,11 @@ class ShardedState:
     def group(self, weight: Tensor) -> int:
         """Return the index of the group of a weight."""
         return int(self._place(weight)[0])
+
+    def options(self, group: int) -> Mapping[str, Any]:
+        """Return the options of PyTorch's optimizer for a group."""
+        found: Mapping[str, Any] = self._zero.optimizer.param_groups[self._zero.sub_group_to_group_id[group]]
+        return found
 
     def hold(self, group: int, *, change: bool = False) -> Tensor:
         """Return the fp32 weights of a group, and keep the group in memory until another is asked for or `release`.

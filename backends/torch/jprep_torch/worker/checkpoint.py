@@ -15,15 +15,14 @@ from jprep.train.run.checkpoint_files import (
     WEIGHTS,
     CheckpointReader,
     TrainProgress,
-    average_shapes,
     write_from_first,
     write_progress,
 )
 from jprep_torch.models.expert_weights import FileTensors, read_weight
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.parallel_model import ParallelModel, whole_tensor
+from jprep_torch.worker.optimizer import shapes_of_averages
 from jprep_torch.worker.update_rules.adamw_8bit import AdamW8bit
-from jprep_torch.worker.update_rules.muon import Muon
 
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
@@ -48,7 +47,7 @@ def save(
     if not (context.saves or model.sharded):
         return
     weights = FileTensors(model.shapes, model.whole_weight)
-    shapes = average_shapes(model.shapes, model.weights, "muon" if isinstance(optimizer, Muon) else "adamw")
+    shapes = shapes_of_averages(optimizer, model.shapes, model.weights)
     averages = FileTensors(shapes, lambda name: _average(name, model, optimizer))
     for kind, tensors in ((WEIGHTS, weights), (OPTIMIZER, averages)):
         write_from_first(folder, kind, tensors.shapes, _blocks_of(tensors), first=first)
@@ -65,7 +64,7 @@ def restore(saved: CheckpointReader, model: ParallelModel, optimizer: torch.opti
         optimizer: its optimizer.
     """
     for name, weight in model.weights.items():
-        own = average_shapes(model.shapes, [name], "muon" if isinstance(optimizer, Muon) else "adamw")
+        own = shapes_of_averages(optimizer, model.shapes, [name])
         tensors = {mark[0]: torch.from_numpy(read_weight(saved.averages, mark)) for mark in own}
         state = {_STATE_KEYS[mark]: model.place_like(name, tensor) for mark, tensor in tensors.items()}
         if isinstance(optimizer, AdamW8bit):

@@ -14,7 +14,7 @@ from jprep.train.job.config import Precision
 from jprep.train.optimization.layer_decay import rate_factors
 from jprep.train.optimization.loss_scale import LOSS_SCALE_GROWTH_INTERVAL, initial_loss_scale
 from jprep.train.optimization.optimizer import OptimizerConfig
-from jprep.train.run.checkpoint_files import TrainProgress
+from jprep.train.run.checkpoint_files import TrainProgress, average_shapes
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.update_rules.adamw_8bit import AdamW8bit
 from jprep_torch.worker.update_rules.muon import Muon
@@ -51,6 +51,19 @@ def make_optimizer(
     if kind in XLA_DEVICES:
         return XlaAdamW(groups, section.lr, betas, section.eps)
     return torch.optim.AdamW(groups, section.lr, betas, section.eps, fused=True)
+
+
+def shapes_of_averages(
+    optimizer: torch.optim.Optimizer, shapes: Mapping[str, Shape], trained: Iterable[str]
+) -> dict[str, Shape]:
+    """Return the names and shapes of the averages that a checkpoint has of some weights.
+
+    Args:
+        optimizer: their optimizer, which `make_optimizer` has made.
+        shapes: shapes of all whole weights.
+        trained: names of the weights.
+    """
+    return average_shapes(shapes, trained, "muon" if isinstance(optimizer, Muon) else "adamw")
 
 
 def set_rate(optimizer: Any, rate: float) -> None:

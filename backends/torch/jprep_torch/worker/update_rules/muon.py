@@ -72,14 +72,25 @@ class Muon(torch.optim.AdamW):
         momentum = state[MOMENTUM]
         gradient = gradient if self.grad_scale is None else gradient / self.grad_scale
         after = self._momentum * momentum + gradient
-        parts = _whole(gradient + self._momentum * after).chunk(self._parts.get(weight, 1), -2)
-        direction = _like(torch.cat([orthogonal(part) for part in parts], -2), weight)
-        change = rate * (direction + decay * weight)
+        change = rate * (self._direction(weight, gradient + self._momentum * after) + decay * weight)
         if self.found_inf is not None:
             valid = self.found_inf == 0
             after, change = torch.where(valid, after, momentum), torch.where(valid, change, torch.zeros_like(change))
         momentum.copy_(after)
         weight -= change
+
+    def _direction(self, weight: nn.Parameter, update: Tensor) -> Tensor:
+        """Return the direction in which a weight changes, sharded as the weight is.
+
+        Args:
+            weight: the weight.
+            update: its gradient and momentum, sharded as the weight is.
+        """
+        return _like(self._orthogonal_parts(weight, _whole(update)), weight)
+
+    def _orthogonal_parts(self, weight: nn.Parameter, whole: Tensor) -> Tensor:
+        """Return `orthogonal` of each matrix that is a part of a weight."""
+        return torch.cat([orthogonal(part) for part in whole.chunk(self._parts.get(weight, 1), -2)], -2)
 
 
 def orthogonal(matrix: Tensor) -> Tensor:

@@ -1,0 +1,61 @@
+"""Muon in ZeRO stages 1 to 3: matrices that two processes share, killed runs, and a run that torch began."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jprep.errors import ConfigError, JprepError
+from jprep.testing.backend_suite.cases import SAVED, golden_curve
+from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner
+from jprep.testing.backend_suite.suite import PARITY
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import load_backend
+from jprep.train.run.checkpoint_files import CheckpointReader
+
+CASE = "gpt2-muon"
+TWO: dict[str, Any] = {"device": "cpu", "threads": 1, "processes": 2}
+OPTIONS = ({"stage": 1}, {"stage": 2, "offload_optimizer": "cpu"}, {"stage": 3})
+
+
+def ended_like_the_golden_curve(run: FinishedRun, tolerance: float = PARITY) -> None:
+    """Assert that a run that began twice has the golden curve, and a checkpoint with one average of each matrix."""
+    assert run.code == 0, run.messages
+    assert [event.step for event in run.events() if event.kind == "start"] == [0, SAVED], run.messages
+    assert list(run.losses().values()) == pytest.approx(golden_curve(CASE).train, rel=tolerance)
+    averages = CheckpointReader(run.checkpoint()).averages
+    assert "m.transformer.h.0.attn.c_attn.weight" in averages and "v.transformer.wte.weight" in averages
+    assert "v.transformer.h.0.attn.c_attn.weight" not in averages, "Muon has no second average"
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_two_killed_processes_take_the_same_steps(tmp_path: Path, options: dict[str, Any]) -> None:
+    bench = SuiteRunner(tmp_path, "deepspeed", TWO | options)
+    ended_like_the_golden_curve(bench.train(bench.prepare(CASE), JPREP_FAILPOINT="run.committed@2"))
+
+
+def test_stage_1_in_bf16_learns_as_well(tmp_path: Path) -> None:
+    """DeepSpeed has another optimizer for this stage and precision."""
+    bench = SuiteRunner(tmp_path, "deepspeed", TWO | {"stage": 1})
+    prepared = bench.prepare(CASE, precision="bf16")
+    ended_like_the_golden_curve(bench.train(prepared, JPREP_FAILPOINT="run.committed@2"), tolerance=0.02)
+
+
+def test_a_run_of_torch_is_continued(tmp_path: Path) -> None:
+    try:
+        worker_python(load_backend("torch"))
+    except JprepError as error:
+        pytest.skip(str(error))
+    bench = SuiteRunner(tmp_path, "deepspeed", TWO | {"stage": 3})
+    ended_like_the_golden_curve(bench.resumed_from(CASE, "torch", SAVED))
+
+
+def test_what_deepspeed_cannot_keep_is_refused(tmp_path: Path) -> None:
+    files = {"stage": 3, "offload_optimizer": "nvme", "nvme_path": str(tmp_path)}
+    bench = SuiteRunner(tmp_path, "deepspeed", TWO | files)
+    with pytest.raises(ConfigError, match="gathers each matrix"):
+        bench.prepare(CASE)
+    with pytest.raises(ConfigError, match="no averages of eight bits"):
+        bench.prepare("gpt2-clm", optimizer={"kind": "adamw-8bit"})
