@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from jprep.samples import write_sample
+from jprep.samples import write_dump
 from tests.benchmarks.measure import JPREP, SHARED, run
 
 SIZE = 32_000
 
 
-def corpus(folder: Path) -> Path:
-    """Build a corpus of wikitext, web and prose, or of the sample."""
+def sources(folder: Path) -> dict[str, list[str]]:
+    """Return the options of `jprep corpus build` for wikitext, web text and prose; or for the sample."""
     data = SHARED / "data"
-    inputs = [("--wikipedia", path) for path in sorted(data.glob("wikitext/jawiki-*-A.xml.bz2"))]
-    inputs += [("--jsonl", path) for path in sorted([*data.glob("web/*.jsonl.gz"), *data.glob("prose/*.jsonl.gz")])]
-    arguments, here = [str(part) for pair in inputs for part in pair], folder
-    if not inputs:
-        sample = write_sample(folder / "sample")
-        arguments, here = [str(sample)], sample.parent
-    done = run([JPREP, "corpus", "build", *arguments, "-o", str(folder / "corpus")], cwd=here)
+    wikitext = [("--wikipedia", path) for path in sorted(data.glob("wikitext/jawiki-*-A.xml.bz2"))]
+    web, prose = ([("--jsonl", path) for path in sorted(data.glob(f"{kind}/*.jsonl.gz"))] for kind in ("web", "prose"))
+    found = {"wikitext": wikitext, "web": web, "prose": prose}
+    if not any(found.values()):
+        return {"sample": ["--wikipedia", str(write_dump(folder))]}
+    return {kind: [str(part) for pair in pairs for part in pair] for kind, pairs in found.items() if pairs}
+
+
+def build(arguments: Sequence[str], folder: Path) -> Path:
+    """Build a corpus."""
+    done = run([JPREP, "corpus", "build", *arguments, "-o", str(folder)])
     if done.code:
         raise SystemExit(done.err)
-    return folder / "corpus"
+    return folder
+
+
+def corpus(folder: Path) -> Path:
+    """Build a corpus of wikitext, web text and prose, or of the sample."""
+    return build([part for arguments in sources(folder).values() for part in arguments], folder / "corpus")
 
 
 def train(source: Path, folder: Path, *options: object) -> Path:
