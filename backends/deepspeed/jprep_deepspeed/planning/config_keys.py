@@ -11,7 +11,7 @@ _STAGE3 = (
 )  # fmt: skip
 _SWITCHES = (
     "contiguous_gradients", "reduce_scatter", "use_multi_rank_bucket_allreduce", "allgather_partitions",
-    "overlap_comm", "round_robin_gradients", "parameter_alignment", "ignore_unused_parameters",
+    "overlap_comm", "parameter_alignment", "ignore_unused_parameters",
     "load_from_fp32_weights", "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
     "stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential", "memory_efficient_linear",
     "override_module_apply", "log_trace_cache_warnings", "enable_sanity_checks",
@@ -114,6 +114,7 @@ REFUSED_KEYS: dict[str, str] = {
     "zero_optimization.cpu_offload_use_pin_memory": '"pin_memory" of an offload has replaced it',
     "zero_optimization.elastic_checkpoint": _SAVED,
     "zero_optimization.pipeline_loading_checkpoint": _SAVED,
+    "zero_optimization.round_robin_gradients": "DeepSpeed 0.19 then confuses the fp32 weights of stages 1 and 2",
     "zero_optimization.legacy_stage1": _REMOVED,
     "zero_optimization.zenflow": _OTHER,
     "zero_optimization.leaf_module": _PARTS,
