@@ -70,6 +70,7 @@ LONG = {
         "test_a_killed_run_ends_with_the_same_bytes",
         "test_a_profile_has_a_trace_and_shares",
         "test_a_run_of_torch_is_continued",
+        "test_stage_1_in_bf16_learns_as_well",
         "test_equivalent_options_make_the_same_steps",
     },
     "fairseq_xla": {

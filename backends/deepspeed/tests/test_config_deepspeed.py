@@ -213,6 +213,7 @@ def test_the_published_recipe_s_configuration_is_taken_as_it_is(job: Job, tmp_pa
         ({"compression_training": {"x": {"y": 1}}}, "compression_training is not supported: ", "remove"),
         ({"zero_optimization": {"zero_quantized_weights": True}}, "changes what is computed", "remove"),
         ({"zero_optimization": {"round_robin_gradients": True}}, "confuses the fp32 weights", "remove"),
+        ({"optimizer": {"type": "Muon", "params": {"muon_lr": 0.02}}}, "one learning rate", "remove"),
         ({"zero_optimization": {"offload_param": {"device": "cpu", "nvme_path": "/x"}}}, "or in main memory", "remove"),
         ({"zero_optimization": {"overlap_comm": "yes"}}, "true or false", "auto"),
         ({"zero_optimization": {"reduce_bucket_size": 1.5}}, "an integer", "auto"),

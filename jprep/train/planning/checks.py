@@ -8,6 +8,7 @@ from typing import Any
 
 from jprep.errors import ConfigError, JprepError
 from jprep.train.backend import Backend, Finding
+from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
 
 
@@ -30,6 +31,18 @@ def check_ranges(options: Any, section: str, *, not_negative: Sequence[str], pos
     for name in positive:
         if (value := getattr(options, name)) < 1:
             raise ConfigError(f"{name} is {value}, and must be 1 or more", where=f"{section}.{name}", fix=f"{name} = 1")
+
+
+def check_no_8bit_averages(job: Job, backend: str) -> None:
+    """Check that a job does not ask for averages of eight bits, which a backend lacks.
+
+    Raises:
+        ConfigError: it does.
+    """
+    if job.train.optimizer.kind == "adamw-8bit":
+        fix = 'kind = "adamw" or "muon", or another backend, e.g. --backend torch'
+        what = f"the backend {backend} has no averages of eight bits"
+        raise ConfigError(what, where="train.optimizer.kind", fix=fix)
 
 
 def inspect_environment(backend: Backend, options: Any, describe: Callable[[Path], list[Finding]]) -> list[Finding]:

@@ -9,7 +9,7 @@ from jprep.errors import ConfigError
 from jprep.train.backend import Backend, Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
-from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
+from jprep.train.planning.checks import check_no_8bit_averages, check_ranges, inspect_environment, missing_device
 from jprep.train.planning.host import accelerators
 from jprep.train.planning.machine import check_machine, planned_elsewhere
 from jprep_deepspeed.options import SECTION, Options
@@ -38,13 +38,10 @@ def check_optimizer(job: Job, options: Options) -> None:
     Raises:
         ConfigError: it cannot.
     """
-    kind = job.train.optimizer.kind
-    if kind == "adamw-8bit":
-        fix = 'kind = "adamw" or "muon", or another backend, e.g. --backend torch'
-        raise ConfigError("the backend deepspeed has no averages of eight bits", where="train.optimizer.kind", fix=fix)
-    if kind == "muon" and options.offload_optimizer == "nvme":
-        what = 'offload_optimizer = "nvme" cannot be used with optimizer.kind = "muon", which gathers each matrix'
-        raise ConfigError(what, where=f"{SECTION}.offload_optimizer", fix='offload_optimizer = "cpu"')
+    check_no_8bit_averages(job, "deepspeed")
+    if job.train.optimizer.kind == "muon" and options.offload_optimizer == "nvme":
+        what = 'optimizer.kind = "muon" is not supported with an optimizer state in files: offload_optimizer = "nvme"'
+        raise ConfigError(what, where=f"{SECTION}.offload_optimizer", fix='keep it in main memory: "cpu"')
 
 
 def _check_nvme(options: Options) -> None:

@@ -86,6 +86,8 @@ KNOWN_KEYS: dict[str, Any] = {
 
 _DATA = "it changes the training data, and jprep makes the batches"
 _OTHER = "it changes what is computed"
+_OWN_MUON = "jprep has a Muon of its own, whose momentum is part of the optimizer state"
+_ONE_RATE = "jprep has one learning rate for all weights: optimizer.params.lr"
 _PARTS = "jprep supports data parallelism and ZeRO; it does not split the layers of a model"
 _SAVED = "jprep saves checkpoints itself: [train.checkpoint]"
 _TRACKED = "jprep records metrics itself: train.trackers, and events.jsonl in the run directory"
@@ -111,6 +113,10 @@ REFUSED_KEYS: dict[str, str] = {
     "data_types.buffer_dtype": _OTHER,
     "data_types.keep_in_fp32_modules": _OTHER,
     "optimizer.legacy_fusion": _OTHER,
+    "optimizer.params.ns_method": _OWN_MUON,
+    "optimizer.params.per_head_muon": _OWN_MUON,
+    "optimizer.params.muon_lr": _ONE_RATE,
+    "optimizer.params.adam_lr": _ONE_RATE,
     "zero_optimization.cpu_offload_use_pin_memory": '"pin_memory" of an offload has replaced it',
     "zero_optimization.elastic_checkpoint": _SAVED,
     "zero_optimization.pipeline_loading_checkpoint": _SAVED,
@@ -124,7 +130,7 @@ REFUSED_KEYS: dict[str, str] = {
     "zero_optimization.zero_quantized_weights": _OTHER,
     "zero_optimization.zero_quantized_nontrainable_weights": _OTHER,
     "zero_optimization.zero_quantized_gradients": _OTHER,
-    "zero_optimization.save_muon_momentum_buffer_in_memory": "jprep's Muon keeps it where offload_optimizer says",
+    "zero_optimization.save_muon_momentum_buffer_in_memory": _OWN_MUON,
     "zero_optimization.offload_optimizer.super_offload": _OTHER,
     "zero_optimization.offload_param.nvme_path": 'jprep keeps weights on the device or in main memory: "device": "cpu"',
 }

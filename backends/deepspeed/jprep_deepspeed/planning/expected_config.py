@@ -92,7 +92,7 @@ def _optimizer(job: Job) -> dict[str, ExpectedValue]:
     betas = [section.beta1, section.beta2]
     return {
         "gradient_clipping": _value("train.optimizer.clip", section.clip),
-        "zero_force_ds_cpu_optimizer": _value("jprep's own AdamW: DeepSpeed's", False),
+        "zero_force_ds_cpu_optimizer": _value("jprep's own optimizer: DeepSpeed's", False),
         "optimizer.type": ExpectedValue("train.optimizer.kind", section.kind, _TYPES[section.kind]),
         f"{params}.lr": _value("train.optimizer.lr", section.lr),
         f"{params}.betas": _value("train.optimizer.beta1 and beta2", betas),
@@ -111,7 +111,7 @@ def _muon(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
         return {momentum: ExpectedValue("train.optimizer.kind", section.kind, ())}
     expected = {momentum: _value("train.optimizer.momentum", section.momentum)}
     if uses_sharded_muon(job, layout):
-        expected["zero_allow_untested_optimizer"] = _value("jprep's Muon, which DeepSpeed does not know:", True)
+        expected["zero_allow_untested_optimizer"] = _value("jprep's own Muon, for which DeepSpeed needs this key", True)
     return expected
 
 

@@ -176,7 +176,8 @@ class UserConfig:
     def _conflict(self, name: str, value: Any, expected: ExpectedValue) -> ConfigError:
         job = f"{expected.key} = {json.dumps(expected.shown)}"
         what = f"{name} = {json.dumps(value)} in {self._file} conflicts with {job}"
-        return ConfigError(what, where=self._path, fix=f'use the same value for both, or "auto" for {name}')
+        fix = f'use the same value for both, or "auto" for {name}' if expected.values else f"remove {name}"
+        return ConfigError(what, where=self._path, fix=fix)
 
 
 def _disabled(value: Any) -> bool:

@@ -55,7 +55,7 @@ def restore(model: ParallelModel, weights: Mapping[str, Floats], saved: Mapping[
     Args:
         model: the model with its weights, possibly in half precision.
         weights: the weights in fp32.
-        saved: AdamW's averages, `m.NAME` and `v.NAME`; empty for zeros.
+        saved: AdamW's averages, `m.NAME` and `v.NAME`, and Muon's momentum, `m.NAME`; empty for zeros.
         updates: number of updates so far.
     """
     if model.sharded:
@@ -122,10 +122,8 @@ def _set(model: ParallelModel, weight: Any, key: str | None, values: Floats) -> 
     if not model.sharded:
         weight.set_full_hp_param(whole, key)
         return
-    part = model.sharded.part(weight, key, change=True)
-    start = part.numel() * model.engine.global_rank
-    own = whole[start : start + part.numel()]
-    part[: len(own)].copy_(own)
+    own = model.sharded.own_range(weight)
+    model.sharded.part(weight, key, change=True)[: own.size].copy_(whole[own.in_weight])
 
 
 def _whole_weight(model: ParallelModel, name: str) -> Tensor:

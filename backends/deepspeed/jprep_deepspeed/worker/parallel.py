@@ -103,7 +103,7 @@ def parallelize(
     engine, *_ = deepspeed.initialize(model=module, optimizer=optimizer, config=config, dist_init_required=False)
     _clip_exactly(engine.optimizer)
     if isinstance(optimizer, ShardedMuon):
-        optimizer.find_parts(engine.optimizer)
+        optimizer.find_matrices(engine.optimizer)
     sharded = ShardedState(engine.optimizer) if stage == SHARDED_WEIGHTS_STAGE else None
     return ParallelModel(engine, stage, sharded, module, optimizer, trained, fixed, shapes)
 

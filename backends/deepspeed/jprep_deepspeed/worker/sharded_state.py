@@ -3,9 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch import Tensor, distributed
+
+
+class OwnRange(NamedTuple):
+    """The numbers of a weight that this process updates, which are neighbours in a flat tensor.
+
+    Attributes:
+        start: where they begin in the weight.
+        flat_start: where they begin in the flat tensor.
+        size: how many they are.
+    """
+
+    start: int
+    flat_start: int
+    size: int
+
+    @property
+    def in_weight(self) -> slice:
+        """Where they are in the flattened weight."""
+        return slice(self.start, self.start + self.size)
+
+    @property
+    def in_flat(self) -> slice:
+        """Where they are in the flat tensor."""
+        return slice(self.flat_start, self.flat_start + self.size)
+
+
+def range_in_stage_3(zero: Any, weight: Any) -> OwnRange:
+    """Return the numbers of a weight that this process updates in stage 3, without padding.
+
+    Args:
+        zero: DeepSpeed's optimizer.
+        weight: the weight.
+    """
+    _, flat_start, size = zero.grad_position[zero.get_param_id(weight)]
+    start = min(size * distributed.get_rank(), weight.ds_numel)
+    return OwnRange(start, flat_start, min(size, weight.ds_numel - start))
 
 
 class ShardedState:
@@ -68,6 +104,10 @@ class ShardedState:
         held = self.hold(group, change=change)
         values: Tensor = held if key is None else self._zero.optimizer.state[held][key]
         return values.narrow(0, start, size)
+
+    def own_range(self, weight: Tensor) -> OwnRange:
+        """Return which numbers of a weight are in the part of this process, before its padding."""
+        return range_in_stage_3(self._zero, weight)
 
     def whole(self, weight: Tensor, key: str | None) -> Tensor:
         """Return a whole fp32 weight, or average, gathered from all processes. Each must call it."""

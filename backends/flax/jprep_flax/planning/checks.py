@@ -10,7 +10,7 @@ from jprep.train.backend import Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.models import FAMILIES
-from jprep.train.planning.checks import check_ranges, missing_device
+from jprep.train.planning.checks import check_no_8bit_averages, check_ranges, missing_device
 from jprep.train.planning.host import accelerators
 from jprep.train.planning.machine import planned_elsewhere
 from jprep_flax.options import SECTION, Options
@@ -33,9 +33,7 @@ def check_options(job: Job, options: Options) -> None:
         fix = 'e.g. processes = 4, coordinator = "10.0.0.1:9876"'
         what = "a coordinator is an address and a port, and needs two processes or more"
         raise ConfigError(what, where=f"{SECTION}.coordinator", fix=fix)
-    if job.train.optimizer.kind == "adamw-8bit":
-        fix = 'kind = "adamw" or "muon", or another backend, e.g. --backend torch'
-        raise ConfigError("the backend flax has no averages of eight bits", where="train.optimizer.kind", fix=fix)
+    check_no_8bit_averages(job, "flax")
     model_type = job.model["model_type"]
     plugin = FAMILIES[model_type].plugin if model_type in FAMILIES else None
     if plugin and options.tensor > 1 and "tensor" not in plugin.features:
