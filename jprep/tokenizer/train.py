@@ -31,7 +31,7 @@ from jprep.tokenizer.evaluation import score_tokenizer
 from jprep.tokenizer.export import FILES, write_tokenizer_files
 from jprep.tokenizer.model_card import README, model_card
 from jprep.tokenizer.normalizers import export_normalizers, for_raw_text
-from jprep.tokenizer.sources.required import resolve_required
+from jprep.tokenizer.sources.required import check_normalized, resolve_required
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.training_data import TrainingData
@@ -115,6 +115,7 @@ class Training:
         self._special = special_tokens(self._config)
         data.inspect()
         self._normalizers = self._choose_normalizers()
+        check_normalized(self._config.required_list, self._normalizers)
         export_normalizers(self._normalizers, " ")  # fail before hours of counting if a normaliser cannot be exported
         self._made_from = plain(self._fields())
 

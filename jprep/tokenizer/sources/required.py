@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from jprep.corpus.config import make_described_step
 from jprep.errors import ConfigError
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
 from jprep.tokenizer.counting.unsegmented import count_pieces
@@ -19,6 +21,8 @@ _BYTE = re.compile("<0x[0-9A-F]{2}>")
 _NEVER_IN_UNITS = "\0\n\x1e\x1f"
 _NEVER_IN_CHARACTERS = f"{_NEVER_IN_UNITS}\t\r▅{SPACE}"
 _MODELS = ("bpe", "byte-bpe", "unigram")
+_BESIDE = ("", "あ", "a")
+"""What stands on both sides of a piece when it is tried: normalizers may remove spaces at the ends of a text."""
 _BOUNDARIES = ("train", "super", "none")
 
 
@@ -41,6 +45,27 @@ def resolve_required(config: TokenizerConfig) -> TokenizerConfig:
         _check(pieces, config, where)
     every = list(dict.fromkeys(piece for pieces in found.values() for piece in pieces))
     return msgspec.structs.replace(config, required=every)
+
+
+def check_normalized(required: Iterable[str], normalizers: Sequence[dict[str, Any]]) -> None:
+    """Check that the normalizers of a tokenizer leave each required piece as it is in some text.
+
+    Args:
+        required: the pieces.
+        normalizers: descriptions of the normalizers that the tokenizer applies to raw text.
+
+    Raises:
+        ConfigError: a piece is changed, so no text could give it.
+    """
+    steps = [make_described_step("normalizer", description) for description in normalizers]
+    for piece in required if steps else ():
+        texts = [f"{beside}{piece}{beside}" for beside in _BESIDE]
+        for step in steps:
+            texts = [step.apply(text) for text in texts]
+        if not any(piece in text for text in texts):
+            what = f"the required piece {piece!r} cannot be a piece of this tokenizer: its normalizers change it"
+            fix = f"require {texts[0]!r}, or leave out the normalizers" if texts[0] else "remove it from the list"
+            raise ConfigError(what, where="tokenizer.required", fix=fix)
 
 
 def _read(given: list[str] | str, where: str) -> list[str]:

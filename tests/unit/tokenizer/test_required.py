@@ -124,3 +124,11 @@ def test_reserved_tokens_are_special_and_have_ids(tmp_path: Path) -> None:
     exported = Exported.from_file(str(tokenizer.folder / "tokenizer.json"))
     assert 306 in exported.encode("東京<|reserved_1|>京都").ids
     assert exported.decode([306]) == ""
+
+
+def test_pieces_that_the_normalizers_change_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="its normalizers change it") as error:
+        trained(tmp_path / "wide", vocab_size=306, required=["ＡＢＣ"], normalizers=["neologdn"])
+    assert error.value.fix and "'ABC'" in error.value.fix
+    kept = trained(tmp_path / "spaces", vocab_size=290, required=["ABC", " the"], normalizers=["neologdn"])
+    assert kept.encode("ＡＢＣ") == [kept.id_of("ABC")]
