@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -131,8 +132,13 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     @property
     def reserved_tokens(self) -> list[str]:
         """The names of the reserved special tokens."""
+        return self.reserved_beside(())
+
+    def reserved_beside(self, taken: Container[str]) -> list[str]:
+        """Return names of the reserved special tokens that are not among those of an existing vocabulary."""
         count = 0 if self.reserved is msgspec.UNSET else self.reserved
-        return [f"<|reserved_{number}|>" for number in range(count)]
+        names = (f"<|reserved_{number}|>" for number in itertools.count())
+        return list(itertools.islice((name for name in names if name not in taken), count))
 
     @property
     def extended(self) -> str:

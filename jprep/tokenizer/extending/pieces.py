@@ -89,7 +89,7 @@ def _new_characters(base: BaseTokenizer, path: Path, config: TokenizerConfig) ->
     counts = {chr(code): count for code, count in read_characters(path).items() if chr(code) not in _NO_PIECE}
     covered = list(accumulate(counts.values()))
     enough = next((n for n, sum_ in enumerate(covered, 1) if sum_ >= DEFAULT_COVERAGE * covered[-1]), 0)
-    spelled = "".join([*sorted(base.special), *config.reserved_tokens]) if base.kind == "unigram" else ""
+    spelled = "".join([*sorted(base.special), *config.reserved_beside(base.ids)]) if base.kind == "unigram" else ""
     chosen = dict.fromkeys([*spelled, *list(counts)[: config.alphabet or enough]])
     return [character for character in chosen if not base.is_known(character)]
 

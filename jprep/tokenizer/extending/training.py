@@ -62,7 +62,7 @@ class ExtensionTraining(Training):
         config, scratch, staged = self._config, self._state / "learning", self._staged
         new = self._learn(lambda: learn_pieces(self._base, counted, config, scratch))
         remove_tree(staged)
-        write_extension(self._base, new, config.reserved_tokens, staged)
+        write_extension(self._base, new, config.reserved_beside(self._base.ids), staged)
         card = self._card(counted.counts | self._sizes(new))
         write_card(staged, card)
         return msgspec.structs.replace(card, figures=_figures(self._base.folder, staged, counted))

@@ -222,6 +222,19 @@ def test_added_tokens_are_no_pieces_of_a_text_that_spells_them(kind: str, new: d
         assert tokenizer.token_to_id(token) not in tokenizer.encode(token, add_special_tokens=False).ids
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "unigram"])
+def test_reserved_tokens_of_two_stages_have_their_own_names(kind: str, new: dict[str, Path], tmp_path: Path) -> None:
+    before = ids_of(new[kind])
+    extended(new[kind], tmp_path / "third", 5, {"大学院生": 50, "日本語学習者": 40, "琵琶湖畔": 30}, reserved=2)
+    after = ids_of(tmp_path / "third")
+    assert before.items() <= after.items()
+    assert [after[f"<|reserved_{number}|>"] for number in (2, 3)] == [len(before) + 3, len(before) + 4]
+    contents = [
+        token["content"] for token in json.loads((tmp_path / "third/tokenizer.json").read_text())["added_tokens"]
+    ]
+    assert len(contents) == len(set(contents))
+
+
 def test_of_old_pieces_that_are_as_likely_those_that_join_are_taken(tmp_path: Path) -> None:
     scores = {"a": -1.5, "b": -2.5, "c": -2.0, "x": -3.0, "ab": -3.25, "bc": -3.75}
     made = Exported(models.Unigram([("<unk>", 0.0), *scores.items()], unk_id=0, byte_fallback=False))
