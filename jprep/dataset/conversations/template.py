@@ -167,9 +167,13 @@ def _environment() -> ImmutableSandboxedEnvironment:
     def raise_exception(message: str) -> None:
         raise TemplateError(message)
 
+    def strftime_now(pattern: str) -> None:
+        raise_exception("it asks for the date (strftime_now), so the same recipe would give other rows tomorrow")
+
     def tojson(value: Any, indent: int | None = None, **options: Any) -> str:
         return json.dumps(value, ensure_ascii=False, indent=indent, **options)
 
     made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
-    made.filters["tojson"], made.globals["raise_exception"] = tojson, raise_exception
+    made.filters["tojson"] = tojson
+    made.globals |= {"raise_exception": raise_exception, "strftime_now": strftime_now}
     return made
