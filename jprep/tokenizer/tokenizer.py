@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -151,6 +151,13 @@ class Tokenizer:
         """Return the ids of one text; see `encode_batch`."""
         ids: list[int] = self.encode_batch([text], normalized=normalized).ids.tolist()
         return ids
+
+    def encode_after(self, before: Literal["token", "text"], texts: Sequence[str]) -> EncodedBatch:
+        """Return the ids of texts that follow a special token, or text that they continue; see `encode_batch`.
+
+        They differ for tokenizers from elsewhere that put a space before a text.
+        """
+        return self.encode_batch(texts)
 
     def encode_batch(self, texts: Sequence[str], *, normalized: bool = False) -> EncodedBatch:
         """Return the ids of many texts. Special tokens spelt in a text are treated as text, and none are added.

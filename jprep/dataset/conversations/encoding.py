@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,14 @@ from jprep.dataset.sampling.masking import Flags, Ids
 from jprep.dataset.sampling.sample_index import Integers
 from jprep.errors import ConfigError, InputError
 from jprep.tokenizer.chat_template import built_in_template, own_template, role_tokens
+from jprep.tokenizer.encoding.batch import EncodedBatch
 from jprep.tokenizer.external.tokenizer import ExternalTokenizer
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
+
+Preceding = Literal["", "token", "text"]
+"""What stands before a text: nothing, a special token, or the text that it continues."""
 
 _log = logging.getLogger(__name__)
 
@@ -128,13 +132,16 @@ class ChatEncoder:
         raise ConfigError(what, where=self.template.where, fix="add {{ eos_token }} behind the assistant's content")
 
     def _check_prompt(self) -> None:
-        """Warn if a tokenizer from elsewhere gives the parts of a prompt other ids than the whole of it."""
-        tokenizer, prompt = self._tokenizer, _EXAMPLE[:1]
-        if isinstance(tokenizer, ExternalTokenizer):
-            text = self.template.render(prompt, "an example", prompt=True)
-            if tokenizer.encode_prompt(text) != self.encode_prompt(prompt):
-                what = "%s: apply_chat_template of transformers gives prompts other ids than they have in training"
-                _log.warning(what, tokenizer.folder)
+        """Warn if a tokenizer from elsewhere gives the parts of a conversation other ids than the whole of it."""
+        tokenizer = self._tokenizer
+        if not isinstance(tokenizer, ExternalTokenizer):
+            return
+        prompt = tokenizer.encode_prompt(self.template.render(_EXAMPLE[:1], "an example", prompt=True))
+        whole = tokenizer.encode_prompt(self.template.render(_EXAMPLE, "an example", prompt=False))
+        row = self.encode([Conversation(_EXAMPLE, "an example")], len(whole) + _BLOCK).ids.tolist()
+        if prompt != self.encode_prompt(_EXAMPLE[:1]) or row != whole[: len(row)]:
+            what = "%s: apply_chat_template of transformers gives conversations other ids than they have in training"
+            _log.warning(what, tokenizer.folder)
 
     def _kept(
         self, conversations: Iterator[Conversation], length: int, counts: dict[str, int]
@@ -188,19 +195,40 @@ class ChatEncoder:
             raise InputError(f"the chat template ({self.template.where}) cuts the text of a message", where=location)
         return [*found, rest] if rest else found
 
+    def _encode(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
+        tokenizer = self._tokenizer
+        return tokenizer.encode_after(before, texts) if before else tokenizer.encode_batch(texts)
+
     def _encode_pieces(self, conversations: Sequence[Sequence[Sequence[str | int]]]) -> Iterator[list[Ids]]:
         """Yield the ids of the parts of each conversation."""
-        texts = [piece for piece in chain.from_iterable(chain.from_iterable(conversations)) if isinstance(piece, str)]
-        ids, offsets = self._tokenizer.encode_batch(texts)
-        encoded = iter(np.split(ids, offsets[1:-1]) if texts else [])
+        texts = [one for parts in conversations for one in _texts(parts)]
+        kinds = dict[Preceding, list[str]]()
+        for text, before in texts:
+            kinds.setdefault(before, []).append(text)
+        encoded = {before: _each(self._encode(before, each)) for before, each in kinds.items()}
+        order = (next(encoded[before]) for _, before in texts)
         for parts in conversations:
             yield [
                 np.concatenate(
                     [np.zeros(0, np.int32)]
-                    + [np.array([piece], np.int32) if isinstance(piece, int) else next(encoded) for piece in pieces]
+                    + [np.array([piece], np.int32) if isinstance(piece, int) else next(order) for piece in pieces]
                 )
                 for pieces in parts
             ]
+
+
+def _texts(parts: Sequence[Sequence[str | int]]) -> Iterator[tuple[str, Preceding]]:
+    """Yield the texts of a conversation, and what is before each: an answer continues the text of its prompt."""
+    before: Preceding = ""
+    for piece in chain.from_iterable(parts):
+        if isinstance(piece, str):
+            yield piece, before
+        before = "text" if isinstance(piece, str) else "token"
+
+
+def _each(batch: EncodedBatch) -> Iterator[Ids]:
+    """Yield the ids of each text of a batch."""
+    yield from (batch.ids[start:end] for start, end in pairwise(batch.offsets.tolist()))
 
 
 def _merged(pieces: Sequence[str | int]) -> list[str | int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.tokenizer.external.documents import steps_of, within_text
 from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
 from jprep.tokenizer.formats.byte_level import ALPHABET, count_characters
 from jprep.tokenizer.learning.assembly import BYTES
@@ -109,8 +109,7 @@ class BaseTokenizer:
         else:
             vocab = vocab | {each: self.size + number for number, each in enumerate(characters)}
         changed: dict[str, Any] = {"truncation": None, "padding": None, "added_tokens": [], "post_processor": None}
-        steps = {key: _within_text(self.document.get(key)) for key in ("normalizer", "pre_tokenizer")}
-        return self.document | changed | steps | {"model": self.model | {"vocab": vocab}}
+        return within_text(self.document) | changed | {"model": self.model | {"vocab": vocab}}
 
 
 def _numbers(vocab: list[tuple[str, float]], where: str) -> dict[str, int]:
@@ -124,32 +123,5 @@ def _numbers(vocab: list[tuple[str, float]], where: str) -> dict[str, int]:
 
 def _has_byte_level(document: dict[str, Any]) -> bool:
     return any(
-        step["type"] == "ByteLevel" for key in ("normalizer", "pre_tokenizer") for step in _steps(document.get(key))
+        step["type"] == "ByteLevel" for key in ("normalizer", "pre_tokenizer") for step in steps_of(document.get(key))
     )
-
-
-def _steps(component: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Return a component of a `tokenizer.json` as a list of those that it consists of."""
-    if not component:
-        return []
-    inner = component.get("normalizers") or component.get("pretokenizers") if component["type"] == "Sequence" else None
-    return [component] if inner is None else [step for each in inner for step in _steps(each)]
-
-
-def _within_text(component: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return a component without what concerns the edges of a text: spaces added or removed there."""
-    kept = []
-    for step in copy.deepcopy(_steps(component)):
-        pattern = (step.get("pattern") or {}).get("Regex", "")
-        if step["type"] in ("Prepend", "Strip") or pattern.startswith((r"\A", "^")):
-            continue
-        if step["type"] == "Metaspace":
-            step |= {"prepend_scheme": "never"}
-            step.pop("add_prefix_space", None)
-        if step["type"] == "ByteLevel" and "add_prefix_space" in step:
-            step["add_prefix_space"] = False
-        kept.append(step)
-    if len(kept) < 2:
-        return kept[0] if kept else None
-    name = "normalizers" if component and "normalizers" in component else "pretokenizers"
-    return {"type": "Sequence", name: kept}

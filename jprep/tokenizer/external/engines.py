@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError
 from jprep.tokenizer.encoding.batch import EncodedBatch, TokenSpans, cumulative_offsets, spans_of
-from jprep.tokenizer.external.files import TOKENIZER_JSON
+from jprep.tokenizer.external.documents import Before, Document, within_text, without_special_pieces
+from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
 from jprep.tokenizer.special_tokens import SpecialTokens
 
@@ -31,6 +34,10 @@ class Engine(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """Return the ids of texts, without special tokens around them; those spelt in a text are text."""
+
+    def encode_after(self, before: Before, texts: Sequence[str]) -> EncodedBatch:
+        """Return the ids of texts behind a special token or text: some tokenizers put a space before others."""
+        return self.encode(texts)
 
     @abstractmethod
     def encode_prompt(self, text: str) -> list[int]:
@@ -60,7 +67,8 @@ class FastEngine(Engine):
     """
 
     def __init__(self, folder: Path) -> None:
-        self._tokenizer = load_tokenizer_json(folder / TOKENIZER_JSON)
+        self._path = folder / TOKENIZER_JSON
+        self._tokenizer = load_tokenizer_json(self._path)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
@@ -77,6 +85,25 @@ class FastEngine(Engine):
         roles = read_roles(folder, vocabulary)
         self.special = make_special_tokens(roles, listed, self.pieces.__getitem__, self._probe, str(folder))
         self._tokenizer.encode_special_tokens = True
+        document = read_json(self._path)
+        if (changed := self._for_text(document)) != document:
+            self._tokenizer = _load(changed)
+
+    def _for_text(self, document: Document) -> Document:
+        return without_special_pieces(document, set(self.special.tokens))
+
+    @cached_property
+    def _after_text(self) -> Any:
+        return self._after("text")
+
+    @cached_property
+    def _after_token(self) -> Any:
+        return self._after("token")
+
+    def _after(self, before: Before) -> Any:
+        document = self._for_text(read_json(self._path))
+        changed = within_text(document, before)
+        return self._tokenizer if changed == document else _load(changed)
 
     def _probe(self, text: str, pair: str | None) -> tuple[Sequence[int], WithSpecialTokens]:
         whole = self._tokenizer.encode(text, pair)
@@ -86,6 +113,11 @@ class FastEngine(Engine):
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `Engine`."""
         return _batch([each.ids for each in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)])
+
+    def encode_after(self, before: Before, texts: Sequence[str]) -> EncodedBatch:
+        """See `Engine`."""
+        tokenizer = self._after_text if before == "text" else self._after_token
+        return _batch([each.ids for each in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)])
 
     def encode_prompt(self, text: str) -> list[int]:
         """See `Engine`."""
@@ -117,6 +149,15 @@ def load_tokenizer_json(path: Path) -> Any:
     except Exception as error:  # the library raises no narrower class
         fix = "save it again with AutoTokenizer….save_pretrained, or download it again"
         raise ConfigError(f"not a tokenizer: {error}", where=str(path), fix=fix) from error
+
+
+def _load(document: Document) -> Any:
+    """Load a changed tokenizer, which takes special tokens spelt in a text as text."""
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_str(msgspec.json.encode(document | {"truncation": None, "padding": None}).decode())
+    made.encode_special_tokens = True
+    return made
 
 
 def _batch(parts: Sequence[Sequence[int]]) -> EncodedBatch:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jprep.tokenizer.encoding.batch import EncodedBatch, Ids, Offsets, TokenSpans
+from jprep.tokenizer.external.documents import Before
 from jprep.tokenizer.external.engines import Engine, FastEngine
 from jprep.tokenizer.external.files import TOKENIZER_JSON, external_card, resolve_tokenizer
 from jprep.tokenizer.external.process import ProcessEngine
@@ -63,6 +64,10 @@ class ExternalTokenizer(Tokenizer):
         if isinstance(texts, str):
             raise TypeError("encode_batch expects a list of texts; use encode for one text")
         return self._engine.encode(without_surrogates(texts))
+
+    def encode_after(self, before: Before, texts: Sequence[str]) -> EncodedBatch:
+        """Return the ids of texts that follow a special token or text; see `Tokenizer.encode_after`."""
+        return self._engine.encode_after(before, without_surrogates(texts))
 
     def _prepared(self, text: str) -> str:
         """Return a text unchanged: what prepares it is part of the tokenizer."""
