@@ -18,6 +18,8 @@ from jprep.train.exporting.manifest import ModelExportManifest
 from jprep.train.exporting.plugin_model import is_plugin_model, loading_lines
 from jprep.train.job.config import Job, objective_of
 from jprep.train.models.weights import HEAD_PARAMETERS
+from jprep.train.optimization.optimizer import OptimizerConfig, OptimizerKind
+from jprep.train.optimization.schedule import ScheduleConfig
 from jprep.train.run.data_lock import DataFile
 from jprep.train.run.events import Event, metric_curve
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
@@ -31,6 +33,11 @@ _TASKS = {
     "sft": ("text-generation", "AutoModelForCausalLM", "answers messages"),
     "classify": ("text-classification", "AutoModelForSequenceClassification", "tells classes of texts"),
     "regress": ("text-classification", "AutoModelForSequenceClassification", "gives texts a score"),
+}
+_OPTIMIZERS: dict[OptimizerKind, str] = {
+    "adamw": "AdamW",
+    "adamw-8bit": "AdamW with averages of eight bits",
+    "muon": "Muon for the matrices of layers, AdamW for other weights",
 }
 _SHOWN = 20  # files of a source, or labels
 
@@ -220,21 +227,40 @@ def _training(job: Job) -> dict[str, object]:
         rows |= {name.replace("_", " "): count for name, count in job.chat.counts.items()}
     if not train.has_labelled_rows:
         rows["packing"] = "sentence pairs" if train.next_sentence else train.packing
+    if train.document_masks:
+        rows["documents of a row"] = "do not see each other"
     if train.task in ("mlm", "rtd"):
         rows["masking"] = ", ".join(f"{key} {getattr(train.masking, key)}" for key in train.masking.__struct_fields__)
     if train.task == "rtd":
         rows["weight of the discriminator's loss"] = train.rtd.discriminator_weight
-    return rows | {
-        "samples in an epoch": job.samples,
-        "seed": str(train.seed),
-        "precision": train.precision,
-        "optimizer": f"AdamW, {_format_values(optimizer)}",
-        "schedule": _format_values(schedule),
-    }
+    return (
+        rows
+        | {
+            "samples in an epoch": job.samples,
+            "seed": str(train.seed),
+            "precision": train.precision,
+            "optimizer": f"{_OPTIMIZERS[optimizer.kind]}, {_format_values(optimizer, _unused_of_optimizer(optimizer))}",
+            "schedule": f"{schedule.kind}, {_format_values(schedule, _unused_of_schedule(schedule))}",
+        }
+        | ({"z-loss": train.z_loss} if train.z_loss else {})
+    )
 
 
-def _format_values(section: Any) -> str:
-    values = ((key, getattr(section, key)) for key in section.__struct_fields__)
+def _unused_of_optimizer(optimizer: OptimizerConfig) -> set[str]:
+    """Return keys that the card leaves out: those without an effect, and the kind, which it names."""
+    unused = {"kind"} | (set() if optimizer.kind == "muon" else {"momentum"})
+    return unused | ({"layer_decay"} if optimizer.layer_decay == 1 else set())
+
+
+def _unused_of_schedule(schedule: ScheduleConfig) -> set[str]:
+    """Return keys that the card leaves out: those without an effect, and the kind, which it names."""
+    unused = {"kind", "steps"} | (set() if schedule.kind == "wsd" else {"decay_steps", "decay_shape"})
+    unused |= set() if schedule.restarts else {"restarts", "restart_warmup"}
+    return unused | (set() if schedule.total else {"total"})
+
+
+def _format_values(section: Any, left_out: set[str]) -> str:
+    values = ((key, getattr(section, key)) for key in section.__struct_fields__ if key not in left_out)
     return ", ".join(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in values)
 
 

@@ -265,6 +265,17 @@ def test_the_model_card_has_provenance_and_metrics(tmp_path: Path, copying: Any)
     assert "tokens_per_second" not in card  # of a machine, not of the model
 
 
+def test_the_model_card_names_the_optimizer_and_what_has_an_effect(tmp_path: Path, copying: Any) -> None:
+    rates = {"kind": "wsd", "decay_steps": 2}
+    run = trained_run(tmp_path, optimizer={"kind": "muon", "lr": 2e-3}, schedule=rates, document_masks=True)
+    card = (export(run) / "README.md").read_text(encoding="utf-8")
+    assert "| optimizer | Muon for the matrices of layers, AdamW for other weights, lr 0.002, momentum 0.95" in card
+    assert "| schedule | wsd, warmup 0, floor 0, decay_steps 2" in card and "restarts" not in card
+    assert "| documents of a row | do not see each other |" in card
+    plain = (export(trained_run(tmp_path / "plain")) / "README.md").read_text(encoding="utf-8")
+    assert "| optimizer | AdamW, lr" in plain and "momentum" not in plain and "decay_steps" not in plain
+
+
 def test_the_model_card_lists_labelled_files_with_hashes(tmp_path: Path, copying: Any) -> None:
     card = (export(trained_run(tmp_path, "classify", "bert")) / "README.md").read_text(encoding="utf-8")
     assert digests(tmp_path)["rows.jsonl"] in card and "Classes: a, b, c" in card and "license: unknown" in card
