@@ -56,18 +56,18 @@ def _messages(record: Mapping[str, Any], column: str, location: str) -> list[Mes
     if not isinstance(found, list) or not found:
         fix = 'a list such as [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]'
         raise InputError(f"column {column!r} must be a list of messages, got {found!r:.80}", where=location, fix=fix)
-    return [_message(each, number, location) for number, each in enumerate(found)]
+    return [_message(each, number, location) for number, each in enumerate(found, 1)]
 
 
 def _message(found: Any, number: int, location: str) -> Message:
-    what = ""
+    what, fix = "", f"roles are {', '.join(ROLES)}; content is text"
     if not isinstance(found, dict) or not {"role", "content"} <= found.keys():
         what = f"message {number} must have role and content, got {found!r:.80}"
     elif found["role"] not in ROLES:
         what = f"message {number} has the role {found['role']!r:.40}"
+        fix = suggest_name(str(found["role"]), ROLES)
     elif not isinstance(found["content"], str):
         what = f"the content of message {number} must be text, got {found['content']!r:.80}"
     if what:
-        fix = f"roles are {', '.join(ROLES)}; content is text"
         raise InputError(what, where=location, fix=fix)
     return {"role": found["role"], "content": found["content"]}

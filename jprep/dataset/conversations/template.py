@@ -104,7 +104,7 @@ class ChatTemplate:
             prompt = self.render(given[:number], location, prompt=True)
             answered = self.render(given[: number + 1], location, prompt=False)
             if not answered.startswith(prompt) or not whole.startswith(answered) or len(prompt) < done:
-                what = f"the chat template ({self.where}) does not begin message {number} with the prompt for it"
+                what = f"the chat template ({self.where}) does not begin message {number + 1} with the prompt for it"
                 fix = "use a template whose text of a conversation begins with the prompts of all its answers"
                 raise InputError(f"{what}, or changes its text when others follow it", where=location, fix=fix)
             parts += [Part(whole[done : len(prompt)], False), Part(whole[len(prompt) : len(answered)], True)]

@@ -22,6 +22,7 @@ from jprep.tokenizer.tokenizer import Tokenizer
 from tests.unit.tokenizer.vocabularies import finished, small
 
 CHAT = ["<|im_start|>", "<|im_end|>"]
+TURNS = [{"role": "user", "content": "a"}]
 FRAGMENTS = ["<|im_start|>", "<|im_end|>", "<|", "|>", "im_end", "<|endoftext|>", "endo", "text", "user", "\n", " ",
              "東京", "\U000f0000", "{{ eos_token }}", "<s>"]  # fmt: skip
 KINDS: dict[str, dict[str, Any]] = {
@@ -204,7 +205,8 @@ def test_a_template_that_looks_at_texts_is_refused_where_it_matters(tokenizer: T
         ({"messages": []}, "must be a list of messages"),
         ({"messages": "a"}, "must be a list of messages"),
         ({"messages": [{"from": "user"}]}, "must have role and content"),
-        ({"messages": [{"role": "tool", "content": "a"}]}, "has the role 'tool'"),
+        ({"messages": [{"role": "tool", "content": "a"}]}, "message 1 has the role 'tool'"),
+        ({"messages": [*TURNS, {"role": "assistent", "content": "a"}]}, "message 2 .*(?s:.*)did you mean 'assistant'"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "must be text"),
     ],
 )
