@@ -119,6 +119,13 @@ def test_an_unfinished_input_is_reported_with_the_command_that_makes_it(tmp_path
     assert find_finished("dataset", made, Path("r.toml"), tmp_path) == place
 
 
+def test_a_given_model_needs_its_own_tokenizer_not_a_new_one(tmp_path: Path) -> None:
+    made = recipe(corpus=CORPUS, train={"task": "clm", "steps": 1, "model": {"init": "org/name"}})
+    with pytest.raises(ConfigError, match="tokenizer does not exist yet") as found:
+        find_finished("tokenizer", made, Path("r.toml"), tmp_path)
+    assert "train.model.init" in found.value.fix and "jprep tokenizer train" not in found.value.fix
+
+
 def test_the_command_for_a_missing_step_works_in_this_work_directory(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as found:
         find_finished("dataset", recipe(corpus=CORPUS), Path("a b.toml"), tmp_path / "c d")
