@@ -109,7 +109,7 @@ def _table(scores: Sequence[Scores]) -> Iterator[str]:
 def _details(scores: Sequence[Scores]) -> Iterator[str]:
     for each in scores:
         if each.longest:
-            yield from ("", f"{each.tokenizer}: the frequent words with the most pieces")
+            yield from ("", f"{each.tokenizer}: the longest frequent words, in pieces")
             yield from (f"  {pieces}" for pieces in each.longest.values())
         if each.differing:
             yield from ("", f"{each.tokenizer}: the first paragraphs that decode to other text")
