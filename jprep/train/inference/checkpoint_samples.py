@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jprep.errors import JprepError
+from jprep.io.temporary import temporary_directory
 from jprep.train.exporting import export
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint
 from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, Prediction
@@ -34,8 +34,8 @@ def sample_checkpoint(run: Path, job: Job, step: int, prompts: Sequence[str], *,
         JprepError: the checkpoint cannot be exported, or the backend is not installed.
     """
     config = GenerationConfig(tokens=min(tokens, _positions(job) // 2))
-    with tempfile.TemporaryDirectory(prefix="jprep-samples-") as folder:
-        exported = export(run, Path(folder) / "export", which=str(step), generator=job.train.task == "rtd")
+    with temporary_directory("jprep-samples-") as folder:
+        exported = export(run, folder / "export", which=str(step), generator=job.train.task == "rtd")
         with InferencePipeline(exported, job.backend, on_cpu=True) as pipeline:
             found = [pipeline.predict(prompt, config) for prompt in prompts]
     return [_sample(step, each) for each in found]

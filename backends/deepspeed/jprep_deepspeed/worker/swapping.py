@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import glob
-import os
-import shutil
-import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from jprep.errors import MachineError
+from jprep.io.temporary import temporary_directory
 from jprep_deepspeed.options import SECTION
 
 Config = dict[str, Any]
 
-_LOCK = ".lock"
+_PREFIX = "jprep-swap-"
 _ZERO, _OPTIMIZER = "zero_optimization", "offload_optimizer"
 
 
@@ -49,44 +44,11 @@ def swap_directory(config: Config) -> Iterator[Config]:
 
 @contextlib.contextmanager
 def _directory_below(parent: Path) -> Iterator[Path]:
-    """Yield a new directory. Its lock is a file beside it, which is there before it and as long as it is."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        _delete_abandoned(parent)
-        path, lock = _new_lock(parent)
-        folder = path.with_suffix("")
-        folder.mkdir()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        fix = "set it to a directory on a local disk in which you may write"
-        raise MachineError(f"{parent} cannot be used: {reason}", where=f"{SECTION}.nvme_path", fix=fix) from error
-    with lock:
+    with contextlib.ExitStack() as resources:
         try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            path.unlink(missing_ok=True)
-
-
-def _new_lock(parent: Path) -> tuple[Path, IO[bytes]]:
-    """Return the path of a new file, and the file, locked."""
-    while True:
-        number, name = tempfile.mkstemp(prefix=_prefix(), suffix=_LOCK, dir=parent)
-        lock = os.fdopen(number, "wb")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if Path(name).exists():  # else another process deleted it as abandoned before it was locked
-            return Path(name), lock
-        lock.close()
-
-
-def _prefix() -> str:
-    return f"jprep-swap-{socket.gethostname()}-"
-
-
-def _delete_abandoned(parent: Path) -> None:
-    """Delete what killed processes of this host have left: other hosts' locks may be invisible here."""
-    for path in parent.glob(f"{glob.escape(_prefix())}*{_LOCK}"):
-        with contextlib.suppress(OSError), path.open("r+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-            path.unlink()
+            folder = resources.enter_context(temporary_directory(_PREFIX, parent))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            fix = "set it to a directory on a local disk in which you may write"
+            raise MachineError(f"{parent} cannot be used: {reason}", where=f"{SECTION}.nvme_path", fix=fix) from error
+        yield folder
