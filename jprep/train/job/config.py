@@ -107,10 +107,10 @@ class CheckpointConfig(_Config, frozen=True):
 
 
 class ValidationConfig(_Config, frozen=True):
-    """When metrics on the validation split are measured.
+    """When metrics on the validation split are measured: also at the end, unless both intervals are 0.
 
     Attributes:
-        every_steps: number of steps between validations, besides the one at the end; 0 for none.
+        every_steps: number of steps between validations; 0 for none.
         every_epochs: number of epochs between further validations, e.g. 0.5; 0 for none.
         batches: the number of batches; 0 is the whole split.
         patience: number of validations in a row without a better `checkpoint.best` that ends training; 0 for all steps.
