@@ -61,10 +61,7 @@ def learn_pieces(base: BaseTokenizer, counted: UnitCounts, config: TokenizerConf
     Raises:
         ConfigError: there is no room, no text, or too little of it.
     """
-    room = config.vocab_size - base.size - len(config.reserved_tokens)
-    if room < 1:
-        what = f"the old tokenizer has {base.size:,} ids, so vocab_size = {config.vocab_size} leaves no new ones"
-        raise ConfigError(what, where="tokenizer.vocab_size", fix=f"vocab_size = {base.size + 1000} or more")
+    room = room_for_pieces(base, config)
     scratch.mkdir(parents=True, exist_ok=True)
     characters = _new_characters(base, counted.characters, config)[:room]
     symbols = _write_symbols(base, counted.words, characters, scratch / "tokens.tsv")
@@ -78,6 +75,19 @@ def learn_pieces(base: BaseTokenizer, counted: UnitCounts, config: TokenizerConf
         what = f"only {room - missing} new pieces can be learnt from this text"
         raise ConfigError(what, where="tokenizer.vocab_size", fix=fix)
     return NewPieces(characters, merges)
+
+
+def room_for_pieces(base: BaseTokenizer, config: TokenizerConfig) -> int:
+    """Return the number of new pieces that a vocabulary of `config.vocab_size` ids has room for.
+
+    Raises:
+        ConfigError: there is no room.
+    """
+    room = config.vocab_size - base.size - len(config.reserved_tokens)
+    if room < 1:
+        what = f"the old tokenizer has {base.size:,} ids, so vocab_size = {config.vocab_size} leaves no new ones"
+        raise ConfigError(what, where="tokenizer.vocab_size", fix=f"vocab_size = {base.size + 1000} or more")
+    return room
 
 
 def _new_characters(base: BaseTokenizer, path: Path, config: TokenizerConfig) -> list[str]:

@@ -17,7 +17,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import UnitCounts
 from jprep.tokenizer.extending.base import BaseTokenizer
 from jprep.tokenizer.extending.files import FILES, write_extension
-from jprep.tokenizer.extending.pieces import NewPieces, learn_pieces
+from jprep.tokenizer.extending.pieces import NewPieces, learn_pieces, room_for_pieces
 from jprep.tokenizer.external.engines import load_tokenizer_json
 from jprep.tokenizer.external.files import TOKENIZER_JSON, display_name, resolve_tokenizer
 from jprep.tokenizer.train import Training, read_sample
@@ -34,12 +34,13 @@ class ExtensionTraining(Training):
         """Return the config with the model of the old tokenizer.
 
         Raises:
-            ConfigError: the config names another model; `bpe` is the default.
+            ConfigError: the config names another model; `bpe` is the default. Or it leaves no room for new pieces.
         """
         self._base = BaseTokenizer(resolve_tokenizer(config.extended))
         if config.model not in ("bpe", self._base.kind):
             what = f"model = {config.model!r}, but {config.extended} is {self._base.kind}"
             raise ConfigError(what, where="tokenizer.model", fix="remove `model`")
+        room_for_pieces(self._base, config)  # before the text is counted
         return msgspec.structs.replace(config, model=self._base.kind)
 
     def _choose_normalizers(self) -> list[dict[str, Any]]:

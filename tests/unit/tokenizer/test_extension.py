@@ -274,10 +274,18 @@ def test_the_same_command_verifies_and_another_one_is_refused(old: dict[str, Pat
     files = digests(tmp_path / "a")
     extended(old["gpt2"], tmp_path / "a", 10)
     assert digests(tmp_path / "a") == files
-    with pytest.raises(ConfigError, match="leaves no new ones"):
-        extended(old["gpt2"], tmp_path / "b", 0)
     with pytest.raises(ConfigError, match="can be learnt from this text"):
         extended(old["gpt2"], tmp_path / "c", 5000)
+
+
+@pytest.mark.parametrize(("more", "options"), [(0, {}), (3, {"reserved": 3})])
+def test_a_vocabulary_without_room_is_refused_before_the_text_is_counted(
+    more: int, options: dict[str, Any], old: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(WordCountTrainingData, "count")
+    with pytest.raises(ConfigError, match="leaves no new ones"):
+        extended(old["gpt2"], tmp_path / "new", more, **options)
+    assert not (tmp_path / "new").exists()
 
 
 def test_figures_tell_what_the_extension_saves(old: dict[str, Path], tmp_path: Path) -> None:
