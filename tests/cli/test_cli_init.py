@@ -32,6 +32,17 @@ def test_defaults_without_a_terminal(folder: Path, jprep: Run) -> None:
     jprep("run", "wikipedia.toml", "--dry-run", cwd=folder)
 
 
+@pytest.mark.parametrize(("driver", "precision"), [("echo 0, GPU-1, 81920, NVIDIA H100", "bf16"), ("exit 9", "fp32")])
+def test_the_precision_suits_the_machine(driver: str, precision: str, folder: Path, jprep: Run) -> None:
+    program = folder / "bin/nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{driver}\n")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(program.parent), os.environ.get("PATH", os.defpath)])
+    jprep("init", "mine.toml", cwd=folder, env={"PATH": path, "CUDA_VISIBLE_DEVICES": "0"})
+    assert tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))["train"]["precision"] == precision
+
+
 def test_options_choose(folder: Path, jprep: Run) -> None:
     jprep(
         "init", "mine.toml", "--from", "text", "--input", "novels.txt", "--train", "flax", "--model", "electra-small",

@@ -65,6 +65,7 @@ def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> An
     """Return the answers: given by options, asked for, or defaults."""
     from jprep.cli.pipeline.questions import Questions
     from jprep.pipeline.starter import choices
+    from jprep.train.planning.host import has_accelerator
 
     ask = Questions(asking)
     source = given["source"] or ask.choose("Where does the text come from?", choices.SOURCES, "wikipedia")
@@ -86,6 +87,7 @@ def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> An
         model=model,
         tokenizer=tokenizer,
         segmenter=given["segmenter"] or _segmenter(),
+        precision="bf16" if has_accelerator() else "fp32",
     )
 
 

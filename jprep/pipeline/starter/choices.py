@@ -103,6 +103,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
         model: a preset.
         tokenizer: the kind of tokenizer.
         segmenter: what finds words, or `none`.
+        precision: the precision of the computation: `fp32` where there is no accelerator.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     model: str = "gpt2-small"
     tokenizer: TokenizerKind = "byte-bpe"
     segmenter: str = DEFAULT_SEGMENTER
+    precision: Literal["bf16", "fp32"] = "bf16"
 
     @property
     def family(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jprep.corpus.config import WEB_FILTERS
 from jprep.pipeline.starter.choices import FAMILIES, Answers
-from jprep.pipeline.starter.inputs import InputSummary
+from jprep.pipeline.starter.inputs import DUMPS, InputSummary
 from jprep.pipeline.starter.toml_lines import Key, table
 
 _JAWIKI = "jawiki-latest-pages-articles-multistream.xml.bz2"
@@ -30,16 +30,18 @@ def default_inputs(answers: Answers) -> InputSummary:
     if answers.source == "hf":
         return InputSummary(paths=(HUB_DATASET,), reader={"use": "parquet", "text": answers.text_field or "text"})
     file = f"downloads/{_JAWIKI if answers.source == 'wikipedia' else _CC100}"
-    return InputSummary(paths=(file,), reader=_reader(answers))
+    return InputSummary(paths=(file,), reader=source_reader(answers))
 
 
-def _reader(answers: Answers) -> dict[str, Any]:
+def source_reader(answers: Answers) -> dict[str, Any]:
+    """Return the reader of the source `wikipedia` or `cc100`."""
     return {"use": "wikipedia", "namespaces": [0]} if answers.source == "wikipedia" else {"use": answers.source}
 
 
 def known_size(answers: Answers, inputs: InputSummary) -> int:
-    """Return how many bytes of text there are, about."""
-    return inputs.size or _SIZES[answers.source]
+    """Return how many bytes of text there are, about: no more than the whole of a published corpus."""
+    whole = _SIZES[answers.source]
+    return min(inputs.size or whole, whole) if answers.source in DUMPS else inputs.size or whole
 
 
 def source_table(answers: Answers, inputs: InputSummary) -> str:

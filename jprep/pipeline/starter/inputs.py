@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.io.inputs.paths import SUFFIXES, expand_patterns, is_local
-from jprep.io.inputs.streams import is_plain, open_input
+from jprep.io.inputs.paths import SUFFIXES, all_exist, expand_patterns, is_local
+from jprep.io.inputs.streams import can_seek, is_plain, open_input
 
 READERS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 """Suffix → reader; files with any other suffix are text."""
@@ -44,6 +44,21 @@ class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
     documents: int = 0
     alphabet: int = 0
+
+
+class DumpLayout(NamedTuple):
+    """How the files of a published corpus hold documents.
+
+    Attributes:
+        mark: what each document has once.
+        text_share: bytes of text for a byte of the decompressed file, about.
+    """
+
+    mark: bytes
+    text_share: float
+
+
+DUMPS = {"wikipedia": DumpLayout(b"<page>", 0.6), "cc100": DumpLayout(b"\n\n", 1.0)}
 
 
 def hub_pattern(text: str) -> str:
@@ -84,6 +99,32 @@ def local_inputs(patterns: Sequence[str], text_field: str = "") -> InputSummary:
         return InputSummary(paths=tuple(named), reader={"use": reader, **options})
     look = {"parquet": _look_at_parquet, "text": _look_at_text}.get(reader, _look_at_records)
     return look(tuple(named), paths, reader, text_field)
+
+
+def dump_inputs(patterns: Sequence[str], reader: dict[str, Any], layout: DumpLayout) -> InputSummary:
+    """Look at local files of a published corpus; its size is unknown if one is remote, a pipe, or not there yet.
+
+    Args:
+        patterns: files, patterns or URLs.
+        reader: the reader, with its options.
+        layout: how such files hold documents.
+
+    Raises:
+        MachineError, InputError: the first file cannot be read.
+    """
+    if not (all(map(is_local, patterns)) and all_exist(patterns)):
+        return InputSummary(paths=tuple(patterns), reader=reader)
+    paths = expand_patterns(patterns)
+    if not all(map(can_seek, paths)):
+        return InputSummary(paths=tuple(patterns), reader=reader)
+    size, head = _size(paths, layout.text_share), _head(paths[0])
+    return InputSummary(
+        paths=tuple(patterns),
+        reader=reader,
+        size=size,
+        documents=_scaled(head.count(layout.mark), head, round(size / layout.text_share)),
+        alphabet=_alphabet(head),
+    )
 
 
 def _files_in(pattern: str) -> str:
@@ -200,8 +241,9 @@ def _first_line(path: str) -> str:
         return file.readline(_LONGEST_LINE).rstrip(b"\r\n").decode("utf-8-sig", "replace")
 
 
-def _size(paths: list[str], larger: int = 1) -> int:
-    return sum(Path(path).stat().st_size * (larger if is_plain(path) else _COMPRESSED) for path in paths)
+def _size(paths: list[str], plain: float = 1.0) -> int:
+    """Return the bytes of text, about, of files that have `plain` for each byte if they are not compressed."""
+    return round(sum(Path(path).stat().st_size * (plain if is_plain(path) else _COMPRESSED) for path in paths))
 
 
 def _scaled(count: int, head: bytes, size: int) -> int:

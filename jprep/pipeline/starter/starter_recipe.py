@@ -19,10 +19,11 @@ from jprep.pipeline.starter.corpus_tables import (
     corpus_table,
     dataset_table,
     default_inputs,
+    source_reader,
     source_table,
     tokenizer_table,
 )
-from jprep.pipeline.starter.inputs import InputSummary, hub_inputs, hub_pattern, local_inputs
+from jprep.pipeline.starter.inputs import DUMPS, InputSummary, dump_inputs, hub_inputs, hub_pattern, local_inputs
 from jprep.pipeline.starter.toml_lines import Key, table
 from jprep.pipeline.starter.train_tables import backend_table, train_table
 
@@ -66,7 +67,7 @@ def _inputs(answers: Answers) -> InputSummary:
         return hub_inputs([hub_pattern(each) for each in answers.inputs], answers.text_field)
     if answers.source == "text":
         return local_inputs(answers.inputs, answers.text_field)
-    return InputSummary(paths=answers.inputs, reader=default_inputs(answers).reader)
+    return dump_inputs(answers.inputs, source_reader(answers), DUMPS[answers.source])
 
 
 def _head(answers: Answers, file: Path) -> str:

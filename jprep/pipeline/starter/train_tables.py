@@ -38,8 +38,8 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
         Key("length", length, "tokens in a row"),
         *_task_keys(family, words=answers.segmenter != "none"),
         Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
-        Key("steps", steps, f"about {passes} {'pass' if passes == 1 else 'passes'} over the text; or `epochs = 1`"),
-        Key("precision", "bf16", "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32"),
+        Key("steps", steps, _passes_comment(steps * batch * length * _BYTES_PER_TOKEN / size)),
+        Key("precision", answers.precision, _PRECISIONS[answers.precision]),
         Key("optimizer", {"lr": lr, **_ADAM[family.task]}, "AdamW; lr is the highest learning rate"),
         Key("schedule", _schedule(family, steps), "the rate rises for `warmup` steps, and then falls"),
         Key("validation", {"every_steps": every, "batches": 50}, "how often the validation loss is measured"),
@@ -51,6 +51,15 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
     return table("[train]", keys, "The model, and how it is trained.")
 
 
+def _passes_comment(passes: float) -> str:
+    count = max(1, round(passes))
+    return f"about {count:,} {'pass' if count == 1 else 'passes'} over the text; or `epochs = 1`"
+
+
+_PRECISIONS = {
+    "bf16": "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32",
+    "fp32": "of the computation, for CPUs; bf16 is faster on TPUs and newer GPUs",
+}
 _TASKS = {
     "clm": "predict the next token",
     "mlm": "predict masked tokens",

@@ -69,6 +69,11 @@ def tpu_count() -> int:
     return 0
 
 
+def has_accelerator() -> bool:
+    """Return whether this host has an NVIDIA GPU or a TPU that programs see."""
+    return bool(accelerators() or tpu_count())
+
+
 def _accelerator(line: str) -> Accelerator:
     number, uuid, size, name = (part.strip() for part in line.split(",", 3))
     return Accelerator(number, uuid, int(size) * _MIB if size.isdecimal() else 0, name)

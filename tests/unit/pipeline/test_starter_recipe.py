@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import itertools
 import json
 import logging
+import os
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -111,6 +114,38 @@ def test_values_suit_the_size_of_the_text(text: Path, tmp_path: Path) -> None:
     assert small.tokenizer.vocab_size < 2_000 and large.tokenizer.vocab_size == 32_000
     assert small.train.batch < large.train.batch and small.train.steps < large.train.steps
     assert [vocabulary(size) for size in (0, 10_000_000, 10**12)] == [400, 32_000, 32_000]
+
+
+@pytest.mark.parametrize("source", ["wikipedia", "cc100"])
+@pytest.mark.parametrize("pack", [bytes, bz2.compress])
+def test_local_files_of_published_corpora_are_sized(
+    source: SourceKind, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    content = bz2.decompress(samples.dump_bytes()) if source == "wikipedia" else samples.crawl_bytes()
+    (tmp_path / "part").write_bytes(pack(content))
+    small = written(Answers(name="mine", source=source, inputs=(str(tmp_path / "part"),)), tmp_path)
+    assert small.tokenizer and small.train and small.dataset and isinstance(small.dataset.validation, float)
+    assert small.tokenizer.vocab_size < 4_000
+    assert (small.train.batch, small.train.steps) == (32, 200)
+    assert small.dataset.validation > 0.005
+    assert small.corpus.sources[0].paths == [str(tmp_path / "part")]
+
+
+@pytest.mark.parametrize("source", ["wikipedia", "cc100"])
+def test_inputs_of_unknown_size_and_huge_ones_count_as_the_whole_corpus(source: SourceKind, tmp_path: Path) -> None:
+    with (tmp_path / "all").open("wb") as file:
+        file.truncate(10**12)
+    os.mkfifo(tmp_path / "pipe")
+    whole = written(Answers(name="mine", source=source), tmp_path)
+    for given in ("https://example.org/a.bz2", "later.bz2", "-", str(tmp_path / "pipe"), str(tmp_path / "all")):
+        assert written(Answers(name="mine", source=source, inputs=(given,)), tmp_path).train == whole.train
+
+
+def test_the_comment_tells_how_often_the_text_is_read(text: Path) -> None:
+    lines = compose_recipe(answers_for("text", text), Path("r.toml")).splitlines()
+    line = next(line for line in lines if line.startswith("steps"))
+    steps, passes = int(line.split()[2]), int(line.partition("about ")[2].split()[0].replace(",", ""))
+    assert passes == round(steps * 32 * 1024 * 6 / text.stat().st_size) > 3
 
 
 @pytest.mark.parametrize(
