@@ -10,7 +10,7 @@ from jprep.tokenizer.card import CARD_JSON
 from jprep.tokenizer.external.files import is_external, resolve_tokenizer
 
 
-def tokenizer_of_init(recipe: Recipe, work: Path) -> Path | None:
+def tokenizer_of_init(recipe: Recipe, work: Path, init: str = "") -> Path | None:
     """Return the tokenizer in the folder of `train.model.init`, if the recipe uses it; else None.
 
     A recipe uses it if it has no section [tokenizer], keeps the vocabulary of the given weights, and has no finished
@@ -19,17 +19,19 @@ def tokenizer_of_init(recipe: Recipe, work: Path) -> Path | None:
     Args:
         recipe: the recipe.
         work: the directory of all recipes' outputs.
+        init: given weights that a smaller scale leaves out, see `jprep.pipeline.tiny_scale.kept_init`.
 
     Raises:
         ConfigError: there is no such name on the Hub, or the token is missing or without access.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
     model = recipe.train.model if recipe.train else None
-    if recipe.tokenizer or not model or not model.init or model.vocabulary != "same":
+    init = (model and model.init) or init
+    if recipe.tokenizer or not model or not init or model.vocabulary != "same":
         return None
     if (output_paths(work, recipe.name).tokenizer / CARD_JSON).exists():
         return None
-    folder = resolve_tokenizer(model.init)
+    folder = resolve_tokenizer(init)
     return folder if is_external(folder) or (folder / CARD_JSON).is_file() else None
 
 

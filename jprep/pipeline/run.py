@@ -29,7 +29,7 @@ from jprep.pipeline.run_result import RunResult
 from jprep.pipeline.steps import Step, check_steps, missing_section, pending_downloads, select_steps
 from jprep.pipeline.submitted_training import plan_submission, train_in_job
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
-from jprep.pipeline.tiny_scale import list_changes, scale_down
+from jprep.pipeline.tiny_scale import kept_init, list_changes, scale_down
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.sources.data import training_data
 from jprep.tokenizer.train import train as train_tokenizer
@@ -242,8 +242,8 @@ def plan_run(
         ConfigError: the recipe is wrong, it has neither sources nor a given corpus, or an output directory holds
             something else.
     """
-    loaded, changes = _load(recipe, set, scale)
-    own = None if tokenizer else tokenizer_of_init(loaded, Path(work))
+    loaded, full = _load(recipe, set, scale)
+    own = None if tokenizer else tokenizer_of_init(loaded, Path(work), kept_init(full))
     tokenizer = tokenizer or own
     steps = select_steps(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
     paths = output_paths(Path(work), loaded.name)
@@ -262,7 +262,7 @@ def plan_run(
         corpus_given=bool(corpus),
         downloads=Path(downloads),
         scale=scale,
-        changes=changes,
+        changes=tuple(list_changes(full, loaded)),
         missing_section=missing_section(loaded, steps, until),
         notes=(init_tokenizer_note(own),) if own else (),
     )
@@ -305,8 +305,8 @@ def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
 
 def _load(
     recipe: Recipe | str | Path, overrides: Iterable[str] | Mapping[str, Any], scale: Scale | None
-) -> tuple[Recipe, tuple[str, ...]]:
-    """Return the recipe with its settings, scaled down if that is asked for; settings hold at any scale."""
+) -> tuple[Recipe, Recipe]:
+    """Return the recipe with its settings at a scale, and at full scale; settings hold at any scale."""
     overrides = overrides if isinstance(overrides, Mapping) else list(overrides)
     where = "the recipe" if isinstance(recipe, Recipe) else str(recipe)
     if isinstance(recipe, Recipe):
@@ -315,12 +315,12 @@ def _load(
     else:
         loaded = load_recipe(recipe, overrides)
     if not scale:
-        return loaded, ()
+        return loaded, loaded
     small = with_tiny_values(scale_down(loaded), where)
     small = decode_recipe(msgspec.to_builtins(small), overrides, where=where)
     if small.tiny:
         check_recipe(small, where)
-    return small, tuple(list_changes(loaded, small))
+    return small, loaded
 
 
 def _corpus(plan: RunPlan, reporter: RunReporter) -> int:

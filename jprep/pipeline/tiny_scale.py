@@ -18,8 +18,10 @@ from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig, V
 from jprep.train.job.push import PushConfig
 from jprep.train.models import FAMILIES, PRESETS
 from jprep.train.models.config_values import INTEGER_KEYS
+from jprep.train.pretrained.location import described_model
 
 SUFFIX = "-tiny"
+_WEIGHT_FILES = (".safetensors", ".bin", ".pt")
 
 STEPS, BATCH, LENGTH = 20, 8, 128
 _WARMUP = STEPS // 10  # where the number of steps depends on the data
@@ -45,14 +47,18 @@ def scale_down(recipe: Recipe) -> Recipe:
     - corpus: the first shard of each source, of a megabyte;
     - tokenizer: a vocabulary that a small text can fill;
     - dataset: a validation split that is not empty;
-    - train: the family's tiny preset with the recipe's changes other than sizes, 20 steps, at most 8 rows of 128
-      tokens; the warm-up in proportion, and checkpoints, validation and logging at intervals that 20 steps show; the
-      backend chooses the micro-batch.
+    - train: the family's tiny preset with the recipe's changes other than sizes, and without given weights, whose
+      tokenizer is kept and whose config.json names the family if the recipe does not; 20 steps, at most 8 rows of
+      128 tokens; the warm-up in proportion, and checkpoints, validation and logging at intervals that 20 steps show;
+      the backend chooses the micro-batch.
 
     The recipe's own `[tiny]` is applied by `jprep.pipeline.recipe.with_tiny_values`.
+
+    Raises:
+        ConfigError, MachineError: the config.json of given weights cannot be read.
     """
-    wanted, train = wanted_steps(recipe), _train(recipe.train) if recipe.train else None
-    own = recipe.tokenizer or not (train and train.model.init)  # else the tokenizer may be that of the given weights
+    wanted, train = wanted_steps(recipe), recipe.train and _train(recipe.train, read=not replaces_model(recipe))
+    own = recipe.tokenizer or not _init_with_tokenizer(recipe)
     return msgspec.structs.replace(
         recipe,
         name=recipe.name + SUFFIX,
@@ -61,6 +67,25 @@ def scale_down(recipe: Recipe) -> Recipe:
         dataset=_dataset(recipe.dataset or DatasetConfig()) if "dataset" in wanted else None,
         train=train,
     )
+
+
+def kept_init(recipe: Recipe) -> str:
+    """Return the given weights of a recipe whose tokenizer is used at any scale; "" if `[tiny]` has another model."""
+    return "" if replaces_model(recipe) else _init_with_tokenizer(recipe)
+
+
+def _init_with_tokenizer(recipe: Recipe) -> str:
+    """Return the given weights of a recipe that may have a tokenizer beside them, which it uses; else ""."""
+    model = recipe.train.model if recipe.train else ModelConfig()
+    usable = model.vocabulary == "same" and not model.init.endswith(_WEIGHT_FILES)
+    return model.init if usable else ""
+
+
+def replaces_model(recipe: Recipe) -> bool:
+    """Return whether `[tiny]` names another model, by its preset or its weights."""
+    train = recipe.tiny.get("train")
+    model = train.get("model") if isinstance(train, dict) else None
+    return isinstance(model, dict) and not model.keys().isdisjoint(("preset", "init"))
 
 
 def list_changes(recipe: Recipe, other: Recipe) -> list[str]:
@@ -102,8 +127,8 @@ def _dataset(config: DatasetConfig) -> DatasetConfig:
     return msgspec.structs.replace(config, validation=max(config.validation, _VALIDATION_SHARE))
 
 
-def _train(train: TrainConfig) -> TrainConfig:
-    replace, model = msgspec.structs.replace, _model(train.model)
+def _train(train: TrainConfig, *, read: bool) -> TrainConfig:
+    replace, model = msgspec.structs.replace, _model(train.model, read=read)
     return replace(
         train,
         model=model,
@@ -136,9 +161,16 @@ def _labelled(labelled: LabelledConfig) -> LabelledConfig:
     return msgspec.structs.replace(labelled, length=length, buckets=buckets)
 
 
-def _model(model: ModelConfig) -> ModelConfig:
-    """Return the family's tiny preset with the model's own changes other than sizes, and without initial weights."""
+def _model(model: ModelConfig, *, read: bool) -> ModelConfig:
+    """Return the family's tiny preset with the model's own changes other than sizes, and without initial weights.
+
+    Args:
+        model: the model of the recipe.
+        read: whether config.json of the initial weights says which model it is, if the recipe does not.
+    """
     chosen = PRESETS.get(model.preset, {}) | model.config
+    if read and model.init and "model_type" not in chosen:
+        chosen = described_model(model.init) | chosen
     kind = str(chosen.get("model_type"))
     preset = f"{kind.replace('_', '-')}{SUFFIX}"
     if kind not in FAMILIES or preset not in PRESETS:

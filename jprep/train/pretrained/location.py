@@ -10,7 +10,8 @@ from jprep.errors import ConfigError
 from jprep.hub.download import commit_of
 from jprep.hub.location import is_hub_name, resolve_location
 from jprep.train.job.config import TrainConfig
-from jprep.train.pretrained.config import CONFIG
+from jprep.train.models.presets import TransformersConfig
+from jprep.train.pretrained.config import CONFIG, read_pretrained_config
 
 _SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
 """Patterns of config and tokenizer."""
@@ -40,7 +41,7 @@ def check_init(train: TrainConfig) -> None:
         ConfigError: there is no such file, folder or name on the Hub, or its config does not fit.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
-    from jprep.train.pretrained.config import read_pretrained_config, with_pretrained_config
+    from jprep.train.pretrained.config import with_pretrained_config
     from jprep.train.pretrained.halves import with_generator
     from jprep.train.pretrained.universal import is_described
 
@@ -54,6 +55,23 @@ def check_init(train: TrainConfig) -> None:
         generator = str(resolve_location(train.rtd.generator_init, (CONFIG,)))
         rtd = msgspec.structs.replace(train.rtd, generator_init=generator)
         with_generator(msgspec.structs.replace(train, rtd=rtd), given)
+
+
+def described_model(init: str) -> TransformersConfig:
+    """Return what the `config.json` of given weights says of their model; nothing where there is no such file.
+
+    Args:
+        init: a path, or a name on the Hub, of which only `config.json` is downloaded.
+
+    Raises:
+        ConfigError: there is no such name on the Hub, or jprep has no such architecture.
+        MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
+    """
+    folder = resolve_location(init, (CONFIG,))
+    if not (folder / CONFIG).is_file():
+        return {}
+    given = read_pretrained_config(folder)
+    return {"model_type": given.model_type, **given.values}
 
 
 def missing_init(init: str) -> ConfigError:

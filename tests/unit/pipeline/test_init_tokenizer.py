@@ -11,8 +11,10 @@ import pytest
 from jprep.cli.main import cli
 from jprep.errors import ConfigError
 from jprep.pipeline.init_tokenizer import tokenizer_of_init
-from jprep.pipeline.recipe import Recipe, decode_recipe
+from jprep.pipeline.recipe import Recipe, decode_recipe, load_recipe
 from jprep.pipeline.run import plan_run
+from jprep.train.job.config import ModelConfig
+from tests.conftest import ROOT
 from tests.fakes.hugging_face import write_bert
 from tests.servers.fixtures import hub
 from tests.servers.hub import HubServer
@@ -53,6 +55,31 @@ def test_no_tokenizer_is_trained_for_given_weights_that_have_one(scale: Any) -> 
     assert "using the tokenizer of train.model.init, bert" in plan.notes[0]
     given = plan_run("small.toml", tokenizer="other")
     assert (given.paths.tokenizer, given.notes) == (Path("other"), ())
+
+
+def test_at_scale_tiny_the_model_is_a_tiny_one_of_the_family_of_given_weights(folder: Path) -> None:
+    config = json.loads((folder / "bert/config.json").read_text())
+    (folder / "bert/config.json").write_text(json.dumps(config | {"hidden_act": "relu"}))
+    plan = plan_run("small.toml", scale="tiny")
+    assert plan.recipe.train
+    assert plan.recipe.train.model == ModelConfig(preset="bert-tiny", config={"hidden_act": "relu"})
+    assert 'train.model.preset: was "", is "bert-tiny"' in plan.changes
+    assert 'train.model.init: was "bert", is ""' in plan.changes
+
+
+def test_a_tiny_section_with_another_model_does_not_use_given_weights(folder: Path) -> None:
+    tiny = '[tiny]\ntrain.model = { preset = "bert-tiny", init = "" }\n'
+    (folder / "small.toml").write_text(RECIPE.replace('"bert"', '"nowhere/at/all"') + tiny)
+    assert plan_run("small.toml", scale="tiny", tokenizer="other").recipe.train
+    with pytest.raises(ConfigError, match="no corpus of its own"):
+        plan_run("small.toml", scale="tiny")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data_recipes").glob("*.toml")), ids=lambda path: path.stem)
+def test_shipped_recipes_are_planned_at_scale_tiny_without_their_given_weights(path: Path) -> None:
+    given = {} if load_recipe(path).corpus.sources else {"corpus": "corpus"}
+    plan = plan_run(path, scale="tiny", **given)
+    assert plan.recipe.train is None or not plan.recipe.train.model.init
 
 
 def test_the_recipe_s_own_tokenizer_comes_first() -> None:
