@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from jprep.cli.cluster.run_status import plain_run, show_run
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.io.escaping import one_line
@@ -28,20 +29,34 @@ def status(folder: Path, as_json: bool) -> None:
     """Show how far the unfinished work in FOLDER is, an output directory or a recipe's folder.
 
     Tasks that are done, failed and left are counted by stage; jobs of a scheduler are shown with their states and
-    hosts, and the last failures with their logs. Nothing is changed.
+    hosts, and the last failures with their logs. Training runs are shown with their state, step, losses, newest
+    checkpoint, and the command that resumes them. Nothing is changed.
 
     \b
     Example:
       jprep status work/jawiki
+      jprep status work/jawiki/runs/torch
     """
-    from jprep.engine.queue.survey import survey
+    from jprep.train.results.summary import find_runs, summarize_run
 
-    found = [(each, _jobs(each)) for each in survey(folder)]
+    runs = find_runs(folder)
+    found = [(each, _jobs(each)) for each in _outputs(folder, runs)]
+    summaries = [summarize_run(path) for path in runs]
     if as_json:
-        echo_json([_plain(each, states) for each, states in found])
+        echo_json([_plain(each, states) for each, states in found] + [plain_run(each) for each in summaries])
         return
     for each, (states, problem) in found:
         _show(each, states, problem)
+    for run in summaries:
+        show_run(run)
+
+
+def _outputs(folder: Path, runs: list[Path]) -> list[OutputStatus]:
+    """Return the status of all outputs but runs; nothing for a folder that has runs only."""
+    from jprep.engine.queue.survey import survey
+
+    found = [each for each in survey(folder) if Path(each.path) not in runs]
+    return [each for each in found if each.kind or each.stages] if runs else found
 
 
 def _jobs(output: OutputStatus) -> tuple[list[JobState], str]:
@@ -65,7 +80,7 @@ def _plain(output: OutputStatus, found: tuple[list[JobState], str]) -> dict[str,
     for fields, stage in zip(plain["stages"], output.stages, strict=True):
         fields["left"] = stage.left
     more = {"jobs": msgspec.to_builtins(states), "jobs_error": problem, "next": _next(output, states, problem)}
-    return {**plain, **more}
+    return {**plain, **more, "run": None}
 
 
 def _show(output: OutputStatus, states: list[JobState], problem: str) -> None:

@@ -1,0 +1,60 @@
+"""What `jprep status` shows of training runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from jprep.cli.common.output import echo
+from jprep.cli.common.shell_command import shell_command, shell_quote
+from jprep.io.escaping import one_line
+
+if TYPE_CHECKING:
+    from jprep.train.results.summary import Figures, RunSummary
+
+_KIND = "a training run (job.json)"
+_UNKNOWN_COMMAND = "run the command that began it again"
+
+
+def plain_run(run: RunSummary) -> dict[str, object]:
+    """Return a run as plain data, with the fields of other outputs."""
+    found = msgspec.to_builtins(run)
+    head = {"path": found.pop("path"), "kind": _KIND, "finished": run.state == "finished", "stages": []}
+    return {**head, "jobs": [], "jobs_error": "", "next": next_of_run(run), "run": found}
+
+
+def show_run(run: RunSummary) -> None:
+    """Print state, step, figures and newest checkpoint of a run, and what to do."""
+    shown: dict[str, str] = {"state": "training now" if run.state == "running" else run.state}
+    shown |= {"step": f"{run.step:,} of {run.steps:,}"} if run.steps else {}
+    shown |= {"loss": _figures(run.loss)} if run.loss else {}
+    shown |= {"validation": _figures(run.validation, named=True)} if run.validation else {}
+    shown |= {"checkpoint": run.checkpoint or "none"} if run.steps else {}
+    if run.state == "running" and run.last_sign is not None:
+        shown["last sign of life"] = f"{max(0.0, time.time() - run.last_sign):,.0f} s ago"
+    if run.reason:
+        shown["reason"] = one_line(run.reason)
+    echo(f"{run.path}: {_KIND}")
+    for name, value in shown.items():
+        echo(f"  {name}: {value}")
+    echo(f"  next: {next_of_run(run)}")
+
+
+def next_of_run(run: RunSummary) -> str:
+    """Return what to do: for an unfinished run the command that resumes it, as a shell takes it."""
+    if run.state == "finished":
+        return "nothing: it is finished"
+    if run.state == "running":
+        return "wait: it is training"
+    if run.command is None:
+        return _UNKNOWN_COMMAND
+    command = shell_command(*run.command.words)
+    return command if Path(run.command.folder) == Path.cwd() else f"cd {shell_quote(run.command.folder)} && {command}"
+
+
+def _figures(found: Figures, *, named: bool = False) -> str:
+    values = (f"{one_line(name)} {value:.4f}" if named else f"{value:.4f}" for name, value in found.values.items())
+    return f"{', '.join(values)} at step {found.step:,}"
