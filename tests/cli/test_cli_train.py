@@ -90,6 +90,30 @@ def test_a_log_shows_starts_validations_and_checkpoints(workspace: Workspace) ->
     assert output("--resume", 20)[0] == "training from step 20 of 30"
 
 
+def test_a_run_of_another_recipe_is_replaced_with_restart(workspace: Workspace) -> None:
+    run, changed = workspace.folder / RUN, ("--set", "train.seed=7")
+    workspace.train("-o", "straight", *changed)
+    workspace.train()
+    (run / "notes.txt").write_text("mine")
+    before = digests(run)
+    refused = workspace.train(*changed, code=2).stderr
+    assert "train.seed: was 1, is 7" in refused and "jprep train … --restart` to replace this run" in refused
+    for wrong in (("--resume", "never"), ("--executor", "slurm"), ("--dry-run",), ("--set", "train.batch=0")):
+        workspace.train(*changed, "--restart", *wrong, code=2)
+    assert digests(run) == before
+    said = workspace.train(*changed, "--restart").stderr
+    assert "training from step 0 of 30" in said
+    assert weights(run, 30) == weights(workspace.folder / "straight", 30)
+    assert sum(event.kind == "start" for event in read_events(run)) == 1
+    assert (run / "notes.txt").read_text() == "mine" and b"--restart" not in (run / "command.json").read_bytes()
+
+
+def test_a_requeued_job_does_not_delete_its_own_work(workspace: Workspace) -> None:
+    workspace.train("--restart")
+    again = workspace.train("--restart", env={"SLURM_RESTART_COUNT": "1"}).stderr
+    assert "--restart has no effect" in again and "training from step 0" not in again
+
+
 def test_the_only_backend_with_options_in_the_recipe_is_used(workspace: Workspace) -> None:
     with workspace.folder.joinpath("small.toml").open("a") as file:
         file.write("[train.backend.numpy]\nrows = 4\n")

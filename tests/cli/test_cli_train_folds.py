@@ -44,3 +44,9 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     assert "give either -o or --name" in alone.stderr
     alone = jprep(*command[:-2], "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)
     assert "found a training run (job.json)" in alone.stderr
+
+    other = [*command, "--all-folds", "--set", "train.seed=7"]
+    assert "--restart" in jprep(*other, cwd=tmp_path, env=env, code=2).stderr
+    jprep(*other, "--restart", cwd=tmp_path, env=env)
+    assert json.loads((run / "folds.json").read_bytes())["jobs"] != written["jobs"]
+    assert [json.loads((run / f"fold-{fold}" / "job.json").read_bytes())["train"]["seed"] for fold in (0, 1)] == [7, 7]

@@ -48,14 +48,14 @@ def shell_command(*words: object) -> str:
     return " ".join([program_name(), *map(shell_quote, words)])
 
 
-def current_command(*, without: Sequence[str] = ()) -> str:
-    """Return the command line of this process, without some options and their values."""
-    return shell_command(*current_words(without=without))
+def current_command(*, without: Sequence[str] = (), flags: Sequence[str] = ()) -> str:
+    """Return the command line of this process, without some options and their values, and without some flags."""
+    return shell_command(*current_words(without=without, flags=flags))
 
 
-def current_words(*, without: Sequence[str] = ()) -> list[str]:
-    """Return the arguments of this process, without some options and their values."""
-    words = sys.argv[1:]
+def current_words(*, without: Sequence[str] = (), flags: Sequence[str] = ()) -> list[str]:
+    """Return the arguments of this process, without some options and their values, and without some flags."""
+    words = [word for word in sys.argv[1:] if word not in flags]
     for option in without:
         while option in words:
             index = words.index(option)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.common.execution import limit_blas_threads
-from jprep.cli.common.options import AS_JSON, BACKEND, OVERRIDES, RECIPE, WORK_FOLDER
+from jprep.cli.common.options import AS_JSON, BACKEND, OVERRIDES, RECIPE, RESTART, WORK_FOLDER
 from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LEAST_PATIENCE = 10.0  # minutes to wait for the first of several processes
 _ONCE = ("--resume", "--profile")  # options of one start that are not repeated
+_ONCE_FLAGS = ("--restart",)
 
 
 def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -58,6 +59,7 @@ def _price(context: click.Context, option: click.Parameter, value: str | None) -
     "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
     help="Resume an existing run from its last valid checkpoint, from another step, or from step 0.",
 )  # fmt: skip
+@RESTART
 @click.option("-o", "--output", type=OUTPUT_PATH, help="Run directory. Default: WORK/RECIPE/runs/NAME.")
 @click.option("--name", help="Name of the run. Default: the backend's.")
 @WORK_FOLDER
@@ -82,6 +84,7 @@ def train(
     dataset: Path | None,
     overrides: tuple[str, ...],
     resume: str,
+    restart: bool,
     output: Path | None,
     name: str | None,
     work: Path,
@@ -107,10 +110,11 @@ def train(
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
     from jprep.train.launcher.cross_validation import train_folds
-    from jprep.train.launcher.launch import backend_name, outer_process, prepare_run
+    from jprep.train.launcher.launch import backend_name, delete_earlier_run, outer_process, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
 
     _check_options(name, output, resume, all_folds=all_folds, dry_run=dry_run)
+    _check_restart(resume, executor, restart=restart)
     if profile and all_folds:
         raise click.UsageError("--profile is for one run, and --all-folds trains several")
     loaded = load_recipe(recipe, overrides)
@@ -123,6 +127,7 @@ def train(
     if loaded.train:
         tokenizer, dataset = _inputs(recipe, loaded, work, tokenizer, dataset)
     tokenizer = tokenizer or work / loaded.name / "tokenizer"
+    restart = restart and _is_first_start()
     if executor:
         from jprep.cli.model.training_submission import submit
 
@@ -133,7 +138,8 @@ def train(
         if outer.number:
             return _join(loaded.train, run, outer.number)
     if all_folds and not dry_run:
-        code = train_folds(loaded.train or {}, run_name, chosen, run, tokenizer, through=run_training)
+        section: TrainConfig | dict[str, object] = loaded.train or {}
+        code = train_folds(section, run_name, chosen, run, tokenizer, through=run_training, restart=restart)
         if not code:
             ignore_time_limit()
             show_folds(run, as_json=as_json)
@@ -142,6 +148,8 @@ def train(
     prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, mix=mix, dry=dry_run)
     if dry_run:
         return show_plan(prepared, price, as_json=as_json)
+    if restart:
+        delete_earlier_run(prepared, profile)
     code = run_training(prepared, resume, profile)
     ignore_time_limit()
     if as_json or not code:
@@ -169,9 +177,25 @@ def _check_options(name: str | None, output: Path | None, resume: str, *, all_fo
     if all_folds and resume != "auto":
         raise click.UsageError("--resume is for one run, and --all-folds trains several")
     if dry_run:
-        refuse_unused("--dry-run trains nothing", "resume", "profile")
+        refuse_unused("--dry-run trains nothing", "resume", "profile", "restart")
     else:
         refuse_unused("it is for --dry-run", "price")
+
+
+def _check_restart(resume: str, executor: str | None, *, restart: bool) -> None:
+    if restart and resume != "auto":
+        raise click.UsageError("give either --restart or --resume")
+    if restart and executor:
+        raise click.UsageError("--restart is not for --executor: delete the run directory, or give another --name")
+
+
+def _is_first_start() -> bool:
+    """Return whether the command may delete earlier work: in a requeued job that would be its own."""
+    from jprep.train.hosts.requeue import was_requeued
+
+    if was_requeued():
+        note("jprep: this job was requeued: --restart has no effect")
+    return not was_requeued()
 
 
 def _inputs(
@@ -209,7 +233,7 @@ def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSt
         ignore_time_limit()
     requeued = requeue_job() if code == TO_BE_CONTINUED else ""
     if code in (STOPPED, TO_BE_CONTINUED):
-        on_stderr(requeued or f"to resume:  {current_command(without=_ONCE)}")
+        on_stderr(requeued or f"to resume:  {current_command(without=_ONCE, flags=_ONCE_FLAGS)}")
     return code
 
 
@@ -223,7 +247,7 @@ def _start_command() -> StartCommand | None:
         folder.encode()
     except UnicodeEncodeError:
         return None
-    return StartCommand(tuple(current_words(without=_ONCE)), folder)
+    return StartCommand(tuple(current_words(without=_ONCE, flags=_ONCE_FLAGS)), folder)
 
 
 def show_folds(run: Path, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from jprep.io.atomic import write_atomic
 from jprep.train.hooks.config import HOOKS, HooksConfig, JobHooks, job_hooks
 from jprep.train.hooks.references import SUFFIX, map_references, parse_reference
 from jprep.train.job.config import Job
+from jprep.train.job.fingerprint import OTHER_RUN
 
 
 class HookSources(NamedTuple):
@@ -76,12 +77,12 @@ def refuse_changed_hooks(job: Job, before: Job, run: Path) -> None:
     for key in sorted(ours.named().keys() | theirs.named().keys()):
         now, then = (hooks.named().get(key, "none") for hooks in (ours, theirs))
         if now != then:
-            what, fix = f"{key} was {then}, is {now}", "use the run's hooks, or another output directory"
+            what, fix = f"{key} was {then}, is {now}", f"use the run's hooks, {OTHER_RUN}"
             raise MismatchError(f"this directory has different work: {what}", where=str(run), fix=fix)
     for name in sorted(ours.files):
         if ours.files[name] != theirs.files.get(name):
             kept = f"; {run / HOOKS / name} is the file that it began with" if name.endswith(SUFFIX) else ""
-            fix = f"restore it, or use another output directory{kept}"
+            fix = f"restore it, or use {OTHER_RUN}{kept}"
             raise MismatchError(f"the hook {name} has changed since the run began", where=str(run), fix=fix)
 
 

@@ -15,6 +15,11 @@ def can_requeue() -> bool:
     return os.environ.get(REQUEUE) == SLURM
 
 
+def was_requeued() -> bool:
+    """Return whether this process runs in a job of Slurm that was requeued: the same command has run before."""
+    return os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
+
+
 def requeue_job() -> str:
     """Let the scheduler start this job again, if `JPREP_REQUEUE` names it.
 

@@ -28,6 +28,9 @@ _LATER_TABLES = ("rtd",)
 
 _MIX_FIX = "give the run's first mixture as [[dataset.mix.stages]] with until_step = {}, or use another -o"
 
+OTHER_RUN = "another output directory, or `jprep train … --restart` to replace this run"
+"""The end of the fix for a run directory that has another job."""
+
 _DEFAULTS = TrainConfig()
 _ELSEWHERE = ("model", "data", "validation_data", "sft", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
 
@@ -104,7 +107,7 @@ def _without_end(job: Job) -> ScheduleConfig:
 
 def _fix(job: Job, before: Job) -> str:
     if _without_end(job) != _without_end(before):
-        return "use the run's first train.schedule, or another -o"
+        return f"use the run's first train.schedule, {OTHER_RUN}"
     schedule, end = before.train.schedule, before.train.schedule.total or before.steps
     rate = before.train.optimizer.lr * schedule.floor
     if rate:

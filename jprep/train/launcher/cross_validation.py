@@ -18,7 +18,8 @@ from jprep.train.job.config import TrainConfig, parse_train_config
 from jprep.train.job.push import PushConfig
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
-from jprep.train.run.directory import read_job
+from jprep.train.results.deletion import check_restart, delete_run
+from jprep.train.run.directory import JOB, read_job
 from jprep.train.run.events import read_events
 from jprep.train.run.log import Say
 from jprep.train.uploads.mirror_url import fold_mirror
@@ -86,6 +87,7 @@ def train_folds(
     tokenizer: Path,
     *,
     through: Callable[[PreparedRun], int] = train,
+    restart: bool = False,
 ) -> int:
     """Train a job for each of its folds in RUN/fold-0, RUN/fold-1, …, and write the summary RUN/folds.json.
 
@@ -98,6 +100,7 @@ def train_folds(
         run: the folder of the folds' run directories.
         tokenizer: the tokenizer's folder.
         through: trains one run, and returns its exit code.
+        restart: delete the earlier runs of all folds before the first one is trained.
 
     Returns:
         0; or the exit code of a fold that did not finish, after which the same call resumes it.
@@ -111,10 +114,22 @@ def train_folds(
     OutputDirectory(run, KIND).check()
     for fold, folder in enumerate(folders):
         fold_config = config_of_fold(train_config, fold, folder.name)
-        if code := through(prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)):
+        prepared = prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)
+        if restart and not fold:
+            _delete_folds(train_config, run)
+        if code := through(prepared):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
     return 0
+
+
+def _delete_folds(train: TrainConfig, run: Path) -> None:
+    """Delete the runs of all folds, of an earlier number of folds too, and the summary."""
+    folders = sorted(path.parent for path in run.glob(f"fold-*/{JOB}"))
+    check_restart(fold_mirror(train.checkpoint.mirror, folder.name) for folder in folders)
+    (run / FOLDS).unlink(missing_ok=True)
+    for folder in folders:
+        delete_run(folder)
 
 
 def config_of_fold(train: TrainConfig, fold: int, name: str) -> TrainConfig:

@@ -38,6 +38,7 @@ from jprep.train.planning.family_check import check_family
 from jprep.train.planning.host import this_host
 from jprep.train.pretrained.init import transferred_rows
 from jprep.train.pretrained.start import describe_init, generator_init_path, init_path
+from jprep.train.results.deletion import check_restart, delete_run
 from jprep.train.run.directory import (
     INIT,
     INIT_HASH,
@@ -293,6 +294,26 @@ def train(
         if command:
             write_command(prepared.run, command)
         return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror, replan=replan_of(prepared))
+
+
+def delete_earlier_run(prepared: PreparedRun, profile: ProfileSteps | None = None, say: Say = on_stderr) -> None:
+    """Delete an earlier run in the directory of a prepared one, once it is known that the new one can begin.
+
+    Args:
+        prepared: from `prepare_run`.
+        profile: the steps to profile; None for none.
+        say: called with a message for the user.
+
+    Raises:
+        JprepError: see `train` and `jprep.train.results.deletion`.
+    """
+    job = prepared.job
+    check_destination(job.train.push, say)
+    check_trackers(prepared.run, job.train.trackers, say)
+    if profile:
+        check_profile(profile, job.steps, 0)
+    check_restart([job.train.checkpoint.mirror])
+    delete_run(prepared.run)
 
 
 def replan_of(prepared: PreparedRun) -> Replan | None:

@@ -16,7 +16,10 @@ NOT_RESTARTED = (2, 3, 4)
 
 _STOPPED = 130  # by a signal, with a checkpoint
 _MINUTES = 10  # between two attempts of cron
-_STOP_FILE, _LOCK_FILE, _LOG_FILE = "service.stopped", "service.lock", "service.log"
+STOP_FILE = "service.stopped"
+"""The file of a run directory that ends its cron job."""
+
+_LOCK_FILE, _LOG_FILE = "service.lock", "service.log"
 
 _UNIT = """\
 # systemd unit of the run {title}
@@ -105,7 +108,7 @@ def cron_line(service: Service) -> str:
     Raises:
         ConfigError: a crontab cannot express a path or an argument.
     """
-    stop, lock, log = (shlex.quote(str(service.run / file)) for file in (_STOP_FILE, _LOCK_FILE, _LOG_FILE))
+    stop, lock, log = (shlex.quote(str(service.run / file)) for file in (STOP_FILE, _LOCK_FILE, _LOG_FILE))
     variables = shlex.join(f"{name}={value}" for name, value in service.environment.items())
     command = f"env {variables} {shlex.join(service.command)}" if variables else shlex.join(service.command)
     file = f"set -a; . {shlex.quote(service.environment_file)}; set +a; " if service.environment_file else ""

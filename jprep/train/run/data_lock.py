@@ -19,6 +19,7 @@ from jprep.io.hashing import FileState
 from jprep.io.retry import retry_transient
 from jprep.tokenizer.card import CARD_JSON, read_card
 from jprep.train.job.config import Job
+from jprep.train.job.fingerprint import OTHER_RUN
 from jprep.train.run.log import Say, on_stderr
 
 DATA_LOCK, VERIFIED = "data.lock.json", "verified.json"
@@ -110,7 +111,7 @@ def read_data_lock(run: Path) -> DataLock:
         MismatchError: it is missing or damaged.
         MachineError: it cannot be read.
     """
-    fix = "restore it from a backup, or give `jprep train` another output directory"
+    fix = f"restore it from a backup, or use {OTHER_RUN}"
     try:
         return decode_checksummed(retry_transient((run / DATA_LOCK).read_bytes, run / DATA_LOCK, _REPAIR), DataLock)
     except OSError as error:
@@ -135,11 +136,11 @@ def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
     """
     lock = read_data_lock(run)
     fingerprints, files = _sources(run, job)
-    fix = "use the dataset and the tokenizer that the run began with, or another output directory"
+    fix = f"use the dataset and the tokenizer that the run began with, {OTHER_RUN}"
     refuse_mismatch(fingerprints, {"dataset": lock.dataset, "tokenizer": lock.tokenizer}, run, fix)
     for name, file in _read(run, files, say).items():
         if file != lock.files.get(name):
-            fix = "restore the file, or use another output directory"
+            fix = f"restore the file, or use {OTHER_RUN}"
             raise MismatchError(f"{name} is not what the run began with", where=str(files[name].path), fix=fix)
 
 

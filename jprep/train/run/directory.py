@@ -24,7 +24,7 @@ from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks
 from jprep.train.job.best import best_figure
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, rename_schedule
-from jprep.train.job.fingerprint import extend_job
+from jprep.train.job.fingerprint import OTHER_RUN, extend_job
 from jprep.train.job.renamed import rename_job_options
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.data_lock import check_data, write_data_lock
@@ -44,7 +44,7 @@ GENERATOR = "generator"
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _MODEL_KEYS = ("init", "pad_vocab")  # a path, and a key that no weight depends on
 _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
-_OTHER_JOB = "use the options of the first command again, or another output directory"
+_OTHER_JOB = f"use the options of the first command again, {OTHER_RUN}"
 
 
 def output_directory(run: Path) -> OutputDirectory:
@@ -104,10 +104,10 @@ def decode_job(data: bytes, where: str) -> Job:
     try:
         job = decode_checksummed(data, Job)
     except ValueError as error:
-        fix = "restore job.json from a backup, or give `jprep train` another output directory"
+        fix = f"restore job.json from a backup, or use {OTHER_RUN}"
         raise ConfigError(f"job.json is damaged: {error}", where=where, fix=fix) from error
     if job.format != FORMAT:
-        fix = "use the version of jprep that began it, or another output directory"
+        fix = f"use the version of jprep that began it, {OTHER_RUN}"
         raise MismatchError(f"the run has format {job.format}; this jprep reads {FORMAT}", where=where, fix=fix)
     return msgspec.structs.replace(rename_job_options(job), train=rename_schedule(job.train))
 

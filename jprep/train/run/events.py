@@ -109,7 +109,8 @@ class EventReader:
     def new(self) -> list[Event]:
         """Return the events appended since the last call.
 
-        An incomplete last line is left for the next call; damaged lines are skipped.
+        An incomplete last line is left for the next call; damaged lines are skipped. A file that has become shorter is
+        that of another run, and is read from its beginning.
 
         Raises:
             OSError: the file cannot be read; the next call starts at the same place.
@@ -117,6 +118,8 @@ class EventReader:
         found: list[Event] = []
         offset, rest = self._offset, self._rest
         with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < offset:  # the run was deleted, and another one began
+                offset, rest = 0, b""
             file.seek(offset)
             while block := file.read(_BLOCK):
                 offset += len(block)

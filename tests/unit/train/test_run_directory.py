@@ -41,6 +41,17 @@ def test_another_job_is_refused(changes: dict[str, object], field: str, tmp_path
         small_run(tmp_path, **changes)
 
 
+def test_events_of_another_run_in_the_place_of_a_deleted_one_are_read(tmp_path: Path) -> None:
+    reader = EventReader(tmp_path)
+    for step in range(3):
+        record_event(tmp_path, "log", step, {"loss": 1.0})
+    assert len(reader.new()) == 3
+    (tmp_path / EVENTS).unlink()
+    assert reader.new() == []
+    record_event(tmp_path, "start", 0)
+    assert [event.kind for event in reader.new()] == ["start"]
+
+
 def test_unfingerprinted_keys_may_change(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     small_run(tmp_path, log_every=7, checkpoint=CheckpointConfig(keep_last=9), max_restarts=1)
