@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from jprep.tokenizer.encoding.segment_encoder import SegmentEncoder
 from jprep.tokenizer.encoding.sentencepiece_encoder import SentencePieceEncoder
 from jprep.tokenizer.encoding.tokenizers_encoder import TokenizersEncoder
 from jprep.tokenizer.encoding.word_encoder import WordEncoder
+from jprep.tokenizer.external.documents import Preceding
 from jprep.tokenizer.formats.pieces import piece_bytes, read_pieces
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON, batch_encoding_json
 from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
@@ -152,8 +153,8 @@ class Tokenizer:
         ids: list[int] = self.encode_batch([text], normalized=normalized).ids.tolist()
         return ids
 
-    def encode_after(self, before: Literal["token", "text"], texts: Sequence[str]) -> EncodedBatch:
-        """Return the ids of texts that follow a special token, or text that they continue; see `encode_batch`.
+    def encode_after(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
+        """Return the ids of texts with nothing, a special token, or text before them; see `encode_batch`.
 
         They differ for tokenizers from elsewhere that put a space before a text.
         """

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,11 @@ from jprep.dataset.sampling.sample_index import Integers
 from jprep.errors import ConfigError, InputError
 from jprep.tokenizer.chat_template import built_in_template, own_template, role_tokens
 from jprep.tokenizer.encoding.batch import EncodedBatch
+from jprep.tokenizer.external.documents import Preceding
 from jprep.tokenizer.external.tokenizer import ExternalTokenizer
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
-
-Preceding = Literal["", "token", "text"]
-"""What stands before a text: nothing, a special token, or the text that it continues."""
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +121,7 @@ class ChatEncoder:
         try:
             parts, guards = self.template.parts(_EXAMPLE, "an example of a user and an assistant")
         except InputError as error:
-            fix = "use a template for the roles user and assistant"
+            fix = "give a template for the roles user and assistant, without a date, as train.sft.template"
             raise ConfigError(error.what, where=self.template.where, fix=error.fix or fix) from error
         pieces = self._pieces(parts[-1].text, guards, "an example")
         if found := [piece for piece in pieces if isinstance(piece, int)]:
@@ -195,17 +193,13 @@ class ChatEncoder:
             raise InputError(f"the chat template ({self.template.where}) cuts the text of a message", where=location)
         return [*found, rest] if rest else found
 
-    def _encode(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
-        tokenizer = self._tokenizer
-        return tokenizer.encode_after(before, texts) if before else tokenizer.encode_batch(texts)
-
     def _encode_pieces(self, conversations: Sequence[Sequence[Sequence[str | int]]]) -> Iterator[list[Ids]]:
         """Yield the ids of the parts of each conversation."""
         texts = [one for parts in conversations for one in _texts(parts)]
         kinds = dict[Preceding, list[str]]()
         for text, before in texts:
             kinds.setdefault(before, []).append(text)
-        encoded = {before: _each(self._encode(before, each)) for before, each in kinds.items()}
+        encoded = {before: _each(self._tokenizer.encode_after(before, each)) for before, each in kinds.items()}
         order = (next(encoded[before]) for _, before in texts)
         for parts in conversations:
             yield [

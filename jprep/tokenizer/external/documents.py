@@ -3,50 +3,73 @@
 from __future__ import annotations
 
 import copy
+import secrets
 from collections.abc import Collection
 from typing import Any, Literal
-
-from jprep.tokenizer.formats.tokenizer_json import never_chosen
 
 Document = dict[str, Any]
 """The content of a `tokenizer.json`."""
 
-Before = Literal["token", "text"]
-"""What stands before a text that is not the first one: a special token, or text that it continues."""
+Preceding = Literal["", "token", "text"]
+"""What stands before a text: nothing, a special token, or text that it continues."""
 
 _STEPS = ("normalizer", "pre_tokenizer")
 
 
-def without_special_pieces(document: Document, special: Collection[str]) -> Document:
+def without_special_tokens(document: Document, special: Collection[str]) -> Document:
     """Return a tokenizer that finds no special token in a text, if its option `encode_special_tokens` is on.
 
-    That option leaves out added tokens that are flagged as special. Unigram has them in its vocabulary as well, often
-    with the best of all scores, and would choose them.
+    That option leaves out added tokens that are flagged as special. Those that are not, and those that the model has in
+    its vocabulary as well, get secret names here, with the same ids: no text spells them. The unknown token of a model
+    that looks it up by name keeps its own.
 
     Args:
         document: the tokenizer.
         special: the special tokens.
+
+    Returns:
+        The tokenizer itself if it needs no change.
     """
-    added = [
-        token | {"special": token.get("special", False) or token["content"] in special}
-        for token in document.get("added_tokens") or []
-    ]
-    model = document["model"]
-    if model.get("type") == "Unigram":
-        never = never_chosen([score for piece, score in model["vocab"] if piece not in special], special)
-        vocab = [[piece, never if piece in special else score] for piece, score in model["vocab"]]
-        model = model | {"vocab": vocab}
-    return document | {"added_tokens": added, "model": model}
+    model, added = document["model"], document.get("added_tokens") or []
+    unflagged = {token["content"] for token in added if not token.get("special")} & set(special)
+    names = {token: secrets.token_hex(16) for token in (unflagged | _pieces(model, special)) - {model.get("unk_token")}}
+    if not names:
+        return document
+    renamed = [_renamed(token, names) for token in added]
+    return document | {"added_tokens": renamed, "model": model | {"vocab": _vocabulary(model, names)}}
 
 
-def within_text(document: Document, before: Before = "text") -> Document:
+def _pieces(model: Document, special: Collection[str]) -> set[str]:
+    """Return the special tokens that a model may find in a text: a BPE needs merges for that, or to ignore them."""
+    vocab = model["vocab"]
+    if model.get("type") == "BPE" and not model.get("ignore_merges"):
+        return set()
+    return set(special).intersection(vocab if isinstance(vocab, dict) else (piece for piece, _ in vocab))
+
+
+def _renamed(token: Document, names: dict[str, str]) -> Document:
+    content = token["content"]
+    return token | {"content": names[content], "special": True} if content in names else token
+
+
+def _vocabulary(model: Document, names: dict[str, str]) -> Any:
+    if isinstance(model["vocab"], dict):
+        return {names.get(piece, piece): number for piece, number in model["vocab"].items()}
+    return [[names.get(piece, piece), score] for piece, score in model["vocab"]]
+
+
+def within_text(document: Document, before: Preceding = "text") -> Document:
     """Return a tokenizer without what it does at the beginning or the edges of a text only: spaces added or removed.
 
     Args:
         document: the tokenizer.
         before: what stands before the text: behind a special token, only what is for the first text of all is left out.
+
+    Returns:
+        The tokenizer itself if it needs no change.
     """
-    return document | {key: _within_text(document.get(key), before) for key in _STEPS}
+    changed = {key: _within_text(document.get(key), before) for key in _STEPS} if before else {}
+    return document | changed if any(document.get(key) != changed[key] for key in changed) else document
 
 
 def steps_of(component: Document | None) -> list[Document]:
@@ -57,19 +80,26 @@ def steps_of(component: Document | None) -> list[Document]:
     return [component] if inner is None else [step for each in inner for step in steps_of(each)]
 
 
-def _within_text(component: Document | None, before: Before) -> Document | None:
-    kept = []
-    for step in copy.deepcopy(steps_of(component)):
-        pattern, after_text = (step.get("pattern") or {}).get("Regex", ""), before == "text"
-        if after_text and (step["type"] in ("Prepend", "Strip") or pattern.startswith((r"\A", "^"))):
-            continue
-        if step["type"] == "Metaspace" and (after_text or step.get("prepend_scheme") == "first"):
-            step |= {"prepend_scheme": "never"}
-            step.pop("add_prefix_space", None)
-        if step["type"] == "ByteLevel" and "add_prefix_space" in step and after_text:
-            step["add_prefix_space"] = False
-        kept.append(step)
+def _within_text(component: Document | None, before: Preceding) -> Document | None:
+    """Return a component without what is for the beginning of a text; unchanged if nothing of it is."""
+    steps = steps_of(component)
+    kept = [found for step in steps if (found := _step_within_text(step, before)) is not None]
+    if kept == steps:
+        return component
     if len(kept) < 2:
         return kept[0] if kept else None
     name = "normalizers" if component and "normalizers" in component else "pretokenizers"
     return {"type": "Sequence", name: kept}
+
+
+def _step_within_text(step: Document, before: Preceding) -> Document | None:
+    pattern, after_text = (step.get("pattern") or {}).get("Regex", ""), before == "text"
+    step = copy.deepcopy(step)
+    if after_text and (step["type"] in ("Prepend", "Strip") or pattern.startswith((r"\A", "^"))):
+        return None
+    if step["type"] == "Metaspace" and (after_text or step.get("prepend_scheme") == "first"):
+        step |= {"prepend_scheme": "never"}
+        step.pop("add_prefix_space", None)
+    if step["type"] == "ByteLevel" and "add_prefix_space" in step and after_text:
+        step["add_prefix_space"] = False
+    return step

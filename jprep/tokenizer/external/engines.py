@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from jprep.errors import ConfigError
 from jprep.tokenizer.encoding.batch import EncodedBatch, TokenSpans, cumulative_offsets, spans_of
-from jprep.tokenizer.external.documents import Before, Document, within_text, without_special_pieces
+from jprep.tokenizer.external.documents import Document, Preceding, within_text, without_special_tokens
 from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
 from jprep.tokenizer.special_tokens import SpecialTokens
@@ -35,8 +34,11 @@ class Engine(ABC):
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """Return the ids of texts, without special tokens around them; those spelt in a text are text."""
 
-    def encode_after(self, before: Before, texts: Sequence[str]) -> EncodedBatch:
-        """Return the ids of texts behind a special token or text: some tokenizers put a space before others."""
+    def encode_after(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
+        """Return the ids of texts as `encode`; behind a token or text, some tokenizers put no space before them.
+
+        An engine that cannot tell gives the ids of `encode`.
+        """
         return self.encode(texts)
 
     @abstractmethod
@@ -85,25 +87,15 @@ class FastEngine(Engine):
         roles = read_roles(folder, vocabulary)
         self.special = make_special_tokens(roles, listed, self.pieces.__getitem__, self._probe, str(folder))
         self._tokenizer.encode_special_tokens = True
-        document = read_json(self._path)
-        if (changed := self._for_text(document)) != document:
-            self._tokenizer = _load(changed)
+        self._for_text: dict[Preceding, Any] = {}
 
-    def _for_text(self, document: Document) -> Document:
-        return without_special_pieces(document, set(self.special.tokens))
-
-    @cached_property
-    def _after_text(self) -> Any:
-        return self._after("text")
-
-    @cached_property
-    def _after_token(self) -> Any:
-        return self._after("token")
-
-    def _after(self, before: Before) -> Any:
-        document = self._for_text(read_json(self._path))
-        changed = within_text(document, before)
-        return self._tokenizer if changed == document else _load(changed)
+    def _tokenizer_of(self, before: Preceding) -> Any:
+        """Return the tokenizer of texts with something before them; it is made when it is first needed."""
+        if before not in self._for_text:
+            document = read_json(self._path)
+            changed = without_special_tokens(within_text(document, before), self.special.tokens)
+            self._for_text[before] = self._tokenizer if changed is document else _load(changed)
+        return self._for_text[before]
 
     def _probe(self, text: str, pair: str | None) -> tuple[Sequence[int], WithSpecialTokens]:
         whole = self._tokenizer.encode(text, pair)
@@ -112,11 +104,11 @@ class FastEngine(Engine):
 
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `Engine`."""
-        return _batch([each.ids for each in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)])
+        return self.encode_after("", texts)
 
-    def encode_after(self, before: Before, texts: Sequence[str]) -> EncodedBatch:
+    def encode_after(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
         """See `Engine`."""
-        tokenizer = self._after_text if before == "text" else self._after_token
+        tokenizer = self._tokenizer_of(before)
         return _batch([each.ids for each in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)])
 
     def encode_prompt(self, text: str) -> list[int]:
@@ -129,7 +121,7 @@ class FastEngine(Engine):
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """See `Engine`."""
-        return spans_of(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
+        return spans_of(self._tokenizer_of("").encode_batch(list(texts), add_special_tokens=False))
 
     def decode(self, texts: Sequence[Sequence[int]]) -> list[str]:
         """See `Engine`."""

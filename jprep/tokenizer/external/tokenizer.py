@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jprep.tokenizer.encoding.batch import EncodedBatch, Ids, Offsets, TokenSpans
-from jprep.tokenizer.external.documents import Before
+from jprep.tokenizer.external.documents import Preceding
 from jprep.tokenizer.external.engines import Engine, FastEngine
 from jprep.tokenizer.external.files import TOKENIZER_JSON, external_card, resolve_tokenizer
 from jprep.tokenizer.external.process import ProcessEngine
@@ -24,7 +24,8 @@ class ExternalTokenizer(Tokenizer):
     A folder with `tokenizer.json` is read by the library tokenizers. Any other is read by transformers, in a process of
     the environment that `jprep backends install torch` makes. The ids are those of
     `AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False, split_special_tokens=True)`: text is not
-    normalized, special tokens spelt in it are text, and none are added.
+    normalized, special tokens spelt in it are text, and none are added. transformers finds spelt ones that the model
+    has in its vocabulary, as Unigram does, or that no flag calls special; jprep does not.
 
     Args:
         folder: the folder, or the name.
@@ -65,8 +66,8 @@ class ExternalTokenizer(Tokenizer):
             raise TypeError("encode_batch expects a list of texts; use encode for one text")
         return self._engine.encode(without_surrogates(texts))
 
-    def encode_after(self, before: Before, texts: Sequence[str]) -> EncodedBatch:
-        """Return the ids of texts that follow a special token or text; see `Tokenizer.encode_after`."""
+    def encode_after(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
+        """Return the ids of texts with something before them; see `Tokenizer.encode_after`."""
         return self._engine.encode_after(before, without_surrogates(texts))
 
     def _prepared(self, text: str) -> str:

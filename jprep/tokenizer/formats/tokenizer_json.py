@@ -136,7 +136,7 @@ def _scored_pieces(vocabulary: Vocabulary) -> list[tuple[str, float]]:
 
 
 def never_chosen(scores: Iterable[float], pieces: Iterable[str]) -> float:
-    """Return a log probability at which Unigram chooses no piece: less likely than unknown characters.
+    """Return a log probability at which Unigram chooses no piece whose characters are known.
 
     Args:
         scores: log probabilities of the pieces that may be chosen.

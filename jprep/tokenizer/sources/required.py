@@ -65,7 +65,7 @@ def check_normalized(required: Iterable[str], normalizers: Sequence[dict[str, An
         if not any(piece in text for text in texts):
             what = f"the required piece {piece!r} cannot be a piece of this tokenizer: its normalizers change it"
             fix = f"require {texts[0]!r}, or leave out the normalizers" if texts[0] else "remove it from the list"
-            raise ConfigError(what, where="tokenizer.required", fix=fix)
+            raise ConfigError(what, where="the required pieces of [tokenizer] or its sources", fix=fix)
 
 
 def _read(given: list[str] | str, where: str) -> list[str]:

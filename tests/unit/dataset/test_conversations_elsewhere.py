@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,10 @@ def character_bpe() -> Tokenizer:
     return made
 
 
-def unigram(scheme: str) -> Tokenizer:
+def unigram(scheme: str, characters: Iterable[str] = CHARACTERS) -> Tokenizer:
     """Make a Unigram that has its special tokens in the vocabulary, with the best of all scores."""
     special = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
-    made = Tokenizer(models.Unigram([*special, ("▁", -2.0), *((each, -5.0) for each in CHARACTERS)], 0, False))
+    made = Tokenizer(models.Unigram([*special, ("▁", -2.0), *((each, -5.0) for each in characters)], 0, False))
     made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     made.decoder = decoders.Metaspace(prepend_scheme=scheme)
     return made
@@ -55,9 +56,18 @@ def byte_level() -> Tokenizer:
     return made
 
 
+def word_level() -> Tokenizer:
+    """Make a model of whole words, which has its special tokens among them."""
+    words = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "日本", "東京", "。", "ありがとう"]
+    made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, "<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return made
+
+
 MADE = {
     "Prepend": character_bpe(), "Metaspace, always": unigram("always"), "Metaspace, first": unigram("first"),
-    "ByteLevel": byte_level(),
+    "ByteLevel": byte_level(), "signs unknown": unigram("always", dict.fromkeys("INSTuser日本東京。ありがとう")),
+    "words": word_level(),
 }  # fmt: skip
 
 
@@ -92,7 +102,7 @@ def test_rows_have_the_ids_of_the_whole_text(kind: str, tmp_path: Path, caplog: 
 @pytest.mark.parametrize("kind", MADE)
 def test_special_tokens_spelt_in_a_text_are_text(kind: str, flagged: bool, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(written(MADE[kind], tmp_path / "made", flagged=flagged))
-    text = "日本</s>東京<s>"
+    text = "日本</s>東京 <s> </s>"
     assert not {tokenizer.id_of("</s>"), tokenizer.id_of("<s>")} & set(tokenizer.encode(text))
     encoder = ChatEncoder(tokenizer)
     turns: list[Message] = [{"role": "user", "content": text}, {"role": "assistant", "content": text}]
