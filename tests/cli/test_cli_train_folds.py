@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+from jprep.io.lock import hold_lock
+from jprep.train.run.directory import LOCK
 from tests.conftest import Distribution, Run
 from tests.fakes.labelled_run import rows, tokenizer
 from tests.fakes.numpy_backend import offer
@@ -47,6 +50,11 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
 
     other = [*command, "--all-folds", "--set", "train.seed=7"]
     assert "--restart" in jprep(*other, cwd=tmp_path, env=env, code=2).stderr
+    shutil.copytree(run / "fold-0", run / "fold-0-copy")
+    with hold_lock(run / "fold-1" / LOCK):
+        jprep(*other, "--restart", cwd=tmp_path, env=env, code=3)
+    assert (run / "folds.json").exists() and (run / "fold-0" / "job.json").exists(), "nothing is deleted"
     jprep(*other, "--restart", cwd=tmp_path, env=env)
+    assert (run / "fold-0-copy" / "job.json").exists()
     assert json.loads((run / "folds.json").read_bytes())["jobs"] != written["jobs"]
     assert [json.loads((run / f"fold-{fold}" / "job.json").read_bytes())["train"]["seed"] for fold in (0, 1)] == [7, 7]

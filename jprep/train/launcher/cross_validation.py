@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,12 +20,13 @@ from jprep.train.job.push import PushConfig
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.results.deletion import check_restart, delete_run
-from jprep.train.run.directory import JOB, read_job
+from jprep.train.run.directory import JOB, output_directory, read_job
 from jprep.train.run.events import read_events
 from jprep.train.run.log import Say
 from jprep.train.uploads.mirror_url import fold_mirror
 from jprep.train.uploads.push import check_destination
 
+_FOLD = re.compile(r"fold-\d+")
 FOLDS = "folds.json"
 
 
@@ -116,17 +118,22 @@ def train_folds(
         fold_config = config_of_fold(train_config, fold, folder.name)
         prepared = prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)
         if restart and not fold:
-            _delete_folds(train_config, run)
+            _delete_folds(train_config, folders)
         if code := through(prepared):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
     return 0
 
 
-def _delete_folds(train: TrainConfig, run: Path) -> None:
-    """Delete the runs of all folds, of an earlier number of folds too, and the summary."""
-    folders = sorted(path.parent for path in run.glob(f"fold-*/{JOB}"))
+def _delete_folds(train: TrainConfig, new: list[Path]) -> None:
+    """Delete the runs of all folds, of an earlier number of folds too, and the summary, if no process uses one."""
+    run = new[0].parent
+    earlier = {path.parent for path in run.glob(f"fold-*/{JOB}") if _FOLD.fullmatch(path.parent.name)}
+    folders = sorted(folder for folder in {*new, *earlier} if not folder.is_symlink())
     check_restart(fold_mirror(train.checkpoint.mirror, folder.name) for folder in folders)
+    for folder in (each for each in folders if each.exists()):
+        with output_directory(folder).claim():
+            pass
     (run / FOLDS).unlink(missing_ok=True)
     for folder in folders:
         delete_run(folder)

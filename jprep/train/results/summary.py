@@ -10,6 +10,7 @@ import msgspec
 from jprep.errors import ConfigError, JprepError
 from jprep.train.launcher.start_command import StartCommand, read_command
 from jprep.train.results.run import Condition, Run
+from jprep.train.run.data_lock import DATA_LOCK
 from jprep.train.run.directory import HEARTBEAT, JOB
 from jprep.train.run.events import EVENTS, metric_curve, metric_rows
 
@@ -61,7 +62,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_runs(folder: Path) -> list[Path]:
     """Return the run directories in a folder: a run, a set of folds, a recipe's folder or a folder of runs."""
-    return sorted({path.parent for place in _PLACES for path in folder.glob(f"{place}{JOB}")})
+    found = {path.parent for place in _PLACES for path in folder.glob(f"{place}{JOB}")}
+    return sorted(run for run in found if any((run / name).exists() for name in (DATA_LOCK, EVENTS)))
 
 
 def summarize_run(folder: Path) -> RunSummary:
@@ -69,7 +71,7 @@ def summarize_run(folder: Path) -> RunSummary:
     try:
         return _summary(Run(folder))
     except JprepError as error:
-        return RunSummary(path=str(folder), reason=error.what)
+        return RunSummary(path=str(folder), reason=error.what, command=_command(folder))
     except OSError as error:
         return RunSummary(path=str(folder), reason=error.strerror or str(error))
 
