@@ -1,4 +1,4 @@
-"""Temporary directories of which nothing is left for ever: what a killed process leaves, the next one deletes."""
+"""Temporary directories: what a killed process leaves of them, the next one of the same use deletes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOCK = ".lock"
 
 @contextlib.contextmanager
 def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """Yield a new directory, which ends with the block, after deleting those of killed processes: their locks are free.
+    """Yield a new directory for the time of the block, after deleting those of killed processes: their locks are free.
 
-    Its lock is a file beside it, which is there before it and as long as it is.
+    Its lock is a file beside it, created before it and deleted after it.
 
     Args:
         prefix: the beginning of its name, the same for all directories of one use.
@@ -57,6 +57,8 @@ def _new_lock(parent: Path, prefix: str) -> tuple[Path, IO[bytes]]:
 def _delete_abandoned(parent: Path, prefix: str) -> None:
     """Delete what killed processes of this host have left: other hosts' locks may be invisible here."""
     for path in parent.glob(f"{glob.escape(prefix)}*{_LOCK}"):
+        if "-" in path.name.removeprefix(prefix):
+            continue  # of another host, whose name begins with this one's
         with contextlib.suppress(OSError), path.open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path.with_suffix(""), ignore_errors=True)

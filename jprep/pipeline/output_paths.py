@@ -88,6 +88,6 @@ def find_finished(step: MadeStep, recipe: Recipe, path: Path, work: Path, given:
     fix = f"run `jprep {command} {shlex.quote(str(path))}{options}`, or give its directory as --{step}"
     if step == "corpus" and not own:
         fix = "this recipe has no corpus of its own: name one with --corpus DIR"
-    if step == "tokenizer" and recipe.train and recipe.train.model.init:
+    if step == "tokenizer" and recipe.train and recipe.train.model.init and recipe.train.model.vocabulary == "same":
         fix = "give the folder of the tokenizer of train.model.init as --tokenizer"
     raise ConfigError(f"the recipe's {step} does not exist yet", where=str(output), fix=fix)
