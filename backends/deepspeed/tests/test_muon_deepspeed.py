@@ -8,46 +8,34 @@ from typing import Any
 import pytest
 
 from jprep.errors import ConfigError, JprepError
-from jprep.testing.backend_suite.cases import SAVED, golden_curve
-from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner
-from jprep.testing.backend_suite.suite import PARITY
+from jprep.testing.backend_suite.cases import SAVED
+from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
-from jprep.train.run.checkpoint_files import CheckpointReader
+from tests.fakes.muon_run import CASE, assert_golden_muon_run
 
-CASE = "gpt2-muon"
 CPU: dict[str, Any] = {"device": "cpu", "threads": 1}
 FOUR, TWO = CPU | {"processes": 4}, CPU | {"processes": 2}
 """In stages 1 and 2, four processes cut the matrices of the case in the middle of rows; two do not cut any."""
 
 
-def ended_like_the_golden_curve(run: FinishedRun, tolerance: float = PARITY) -> None:
-    """Assert that a run that began twice has the golden curve, and a checkpoint with one average of each matrix."""
-    assert run.code == 0, run.messages
-    assert [event.step for event in run.events() if event.kind == "start"] == [0, SAVED], run.messages
-    assert list(run.losses().values()) == pytest.approx(golden_curve(CASE).train, rel=tolerance)
-    averages = CheckpointReader(run.checkpoint()).averages
-    assert "m.transformer.h.0.attn.c_attn.weight" in averages and "v.transformer.wte.weight" in averages
-    assert "v.transformer.h.0.attn.c_attn.weight" not in averages, "Muon has no second average"
-
-
 @pytest.mark.parametrize("options", [{"stage": 1}, {"stage": 2, "offload_optimizer": "cpu"}], ids=str)
 def test_cut_matrices_take_the_same_steps(tmp_path: Path, options: dict[str, Any]) -> None:
     bench = SuiteRunner(tmp_path, "deepspeed", FOUR | options)
-    ended_like_the_golden_curve(bench.train(bench.prepare(CASE), JPREP_FAILPOINT="run.committed@2"))
+    assert_golden_muon_run(bench.train(bench.prepare(CASE), JPREP_FAILPOINT="run.committed@2"))
 
 
 def test_stage_1_in_bf16_learns_as_well(tmp_path: Path) -> None:
     """DeepSpeed has another optimizer for this stage and precision."""
     bench = SuiteRunner(tmp_path, "deepspeed", FOUR | {"stage": 1})
     prepared = bench.prepare(CASE, precision="bf16")
-    ended_like_the_golden_curve(bench.train(prepared, JPREP_FAILPOINT="run.committed@2"), tolerance=0.02)
+    assert_golden_muon_run(bench.train(prepared, JPREP_FAILPOINT="run.committed@2"), tolerance=0.02)
 
 
 def test_a_killed_run_of_stage_3_has_the_bytes_of_an_uninterrupted_one(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "deepspeed", TWO | {"stage": 3})
     whole, killed = (bench.train(bench.prepare(CASE), **env) for env in ({}, {"JPREP_FAILPOINT": "run.committed@2"}))
-    ended_like_the_golden_curve(killed)
+    assert_golden_muon_run(killed)
     files = {path.name: path.read_bytes() for path in whole.checkpoint().glob("*.safetensors")}
     assert files == {path.name: path.read_bytes() for path in killed.checkpoint().glob("*.safetensors")}
     assert len(files) == 4, "two of each process"
@@ -59,7 +47,7 @@ def test_a_run_of_torch_is_continued(tmp_path: Path) -> None:
     except JprepError as error:
         pytest.skip(str(error))
     bench = SuiteRunner(tmp_path, "deepspeed", TWO | {"stage": 3})
-    ended_like_the_golden_curve(bench.resumed_from(CASE, "torch", SAVED))
+    assert_golden_muon_run(bench.resumed_from(CASE, "torch", SAVED))
 
 
 def test_what_deepspeed_cannot_keep_is_refused(tmp_path: Path) -> None:

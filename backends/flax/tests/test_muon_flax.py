@@ -11,16 +11,15 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.testing.backend_suite.cases import SAVED, golden_curve
-from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner
-from jprep.testing.backend_suite.suite import PARITY
+from jprep.testing.backend_suite.cases import SAVED
+from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.optimization.optimizer import OptimizerConfig
-from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep_flax.worker.optimizer import StateArrays, apply_update
 from jprep_flax.worker.sharding import AXES, map_layers
 from jprep_flax.worker.update_rules.muon import orthogonal
+from tests.fakes.muon_run import assert_golden_muon_run
 
 SECTION = OptimizerConfig(kind="muon", momentum=0.9, weight_decay=0.01, clip=0.0)
 
@@ -131,7 +130,7 @@ def test_averages_of_eight_bits_are_refused(tmp_path: Path) -> None:
 def test_a_sharded_and_killed_run_takes_the_same_steps(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "flax", {"device": "cpu"})
     prepared = bench.prepare("gpt2-muon", {"processes": 2, "devices": 2, "fsdp": 2, "tensor": 2})
-    ended_like_the_golden_curve(bench.train(prepared, JPREP_FAILPOINT="run.committed@2"))
+    assert_golden_muon_run(bench.train(prepared, JPREP_FAILPOINT="run.committed@2"))
 
 
 @pytest.mark.parametrize(("first", "second"), [("torch", "flax"), ("flax", "torch")])
@@ -141,14 +140,4 @@ def test_a_run_resumes_on_another_backend(first: str, second: str, tmp_path: Pat
     except JprepError as error:
         pytest.skip(str(error))
     bench = SuiteRunner(tmp_path, second, {"device": "cpu"})
-    ended_like_the_golden_curve(bench.resumed_from("gpt2-muon", first, SAVED))
-
-
-def ended_like_the_golden_curve(run: FinishedRun) -> None:
-    """Assert that a run that began twice has the golden curve, and a checkpoint with one average of each matrix."""
-    assert run.code == 0, run.messages
-    assert [event.step for event in run.events() if event.kind == "start"] == [0, SAVED], run.messages
-    assert list(run.losses().values()) == pytest.approx(golden_curve("gpt2-muon").train, rel=PARITY)
-    averages = CheckpointReader(run.checkpoint()).averages
-    assert "m.transformer.h.0.attn.c_attn.weight" in averages and "v.transformer.wte.weight" in averages
-    assert "v.transformer.h.0.attn.c_attn.weight" not in averages, "Muon has no second average"
+    assert_golden_muon_run(bench.resumed_from("gpt2-muon", first, SAVED))

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from jprep.testing.backend_suite.cases import golden_curve
 from jprep.testing.backend_suite.runner import SuiteRunner
-from jprep.testing.backend_suite.suite import PARITY
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import PRESETS, TokenizerInfo, model_config, parameters
 from jprep.train.optimization.muon import uses_muon
-from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep_torch.worker.update_rules.muon import orthogonal
+from tests.fakes.muon_run import assert_golden_muon_run
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (5, 20), (20, 5), (3, 6, 4)])
@@ -39,9 +37,4 @@ def test_matrices_of_layers_are_updated(preset: str):
 def test_a_sharded_and_killed_run_takes_the_same_steps(tmp_path: Path):
     bench = SuiteRunner(tmp_path, "torch", {"device": "cpu", "threads": 1})
     prepared = bench.prepare("gpt2-muon", {"processes": 2, "shard": "yes"})
-    trained = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
-    assert [event.step for event in trained.events() if event.kind == "start"] == [0, 30], trained.messages
-    assert list(trained.losses().values()) == pytest.approx(golden_curve("gpt2-muon").train, rel=PARITY)
-    averages = CheckpointReader(trained.checkpoint()).averages
-    assert "m.transformer.h.0.attn.c_attn.weight" in averages and "v.transformer.wte.weight" in averages
-    assert "v.transformer.h.0.attn.c_attn.weight" not in averages, "Muon has no second average"
+    assert_golden_muon_run(bench.train(prepared, JPREP_FAILPOINT="run.committed@2"))
