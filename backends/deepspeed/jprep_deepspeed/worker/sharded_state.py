@@ -39,9 +39,15 @@ def range_in_stage_3(zero: Any, weight: Any) -> OwnRange:
         zero: DeepSpeed's optimizer.
         weight: the weight.
     """
-    _, flat_start, size = zero.grad_position[zero.get_param_id(weight)]
+    _, flat_start, size = _place(zero, weight)
     start = min(size * distributed.get_rank(), weight.ds_numel)
     return OwnRange(start, flat_start, min(size, weight.ds_numel - start))
+
+
+def _place(zero: Any, weight: Any) -> tuple[int, int, int]:
+    """Return the group of a weight in stage 3, and the start and size of this process's part, padding included."""
+    group, start, size = zero.grad_position[zero.get_param_id(weight)]
+    return group, start, size
 
 
 class ShardedState:
@@ -60,7 +66,7 @@ class ShardedState:
 
     def group(self, weight: Tensor) -> int:
         """Return the index of the group of a weight."""
-        return int(self._place(weight)[0])
+        return int(_place(self._zero, weight)[0])
 
     def options(self, group: int) -> Mapping[str, Any]:
         """Return the options of PyTorch's optimizer for a group."""
@@ -100,7 +106,7 @@ class ShardedState:
             key: of the average in the optimizer's state; None for the weight.
             change: whether it will be changed.
         """
-        group, start, size = self._place(weight)
+        group, start, size = _place(self._zero, weight)
         held = self.hold(group, change=change)
         values: Tensor = held if key is None else self._zero.optimizer.state[held][key]
         return values.narrow(0, start, size)
@@ -114,7 +120,3 @@ class ShardedState:
         part = self.part(weight, key)
         gathered: Tensor = self._zero._fp32_state_allgather(weight, part)
         return gathered.detach()
-
-    def _place(self, weight: Tensor) -> tuple[int, int, int]:
-        group, start, size = self._zero.grad_position[self._zero.get_param_id(weight)]
-        return group, start, size
