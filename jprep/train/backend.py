@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,15 @@ WORKER_VARIABLES = {
     "PYTHONSAFEPATH": "1",  # files in the working directory do not shadow libraries
 }
 """Environment variables that every worker needs, for `Plan.env`."""
+
+
+def large_pages() -> dict[str, str]:
+    """Return the variable that has Linux's malloc use pages of 2 MiB; a user's own settings of malloc stay.
+
+    It is for workers whose framework allocates a step's arrays anew each time, as XLA does on CPUs: in pages of 4 KiB,
+    that takes up to a fifth of the step.
+    """
+    return {"GLIBC_TUNABLES": os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")}
 
 
 DeviceKind = Literal["cpu", "gpu", "tpu"]

@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from jprep.errors import JprepError
+from jprep.train.backend import large_pages
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.run.events import read_events
@@ -39,7 +40,7 @@ def figures(run: Path, name: str) -> list[float]:
 
 def ready(python: Path, run: Path) -> float:
     """Tokens a second of a run's steps on batches that lie on the device."""
-    env = os.environ | {"PYTHONSAFEPATH": "1", "JAX_PLATFORMS": "cpu"}
+    env = os.environ | {"PYTHONSAFEPATH": "1", "JAX_PLATFORMS": "cpu"} | large_pages()
     done = subprocess.run([python, READY, run], capture_output=True, text=True, env=env, check=True)
     return float(json.loads(done.stdout))
 

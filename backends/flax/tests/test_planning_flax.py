@@ -42,7 +42,7 @@ def test_one_process_drives_all_devices(run: Path) -> None:
     found = plan(run, GPUS)
     assert (found.processes, found.micro_batch, found.accumulate) == (1, 8, 1)
     assert mesh(found) == (2, 1, 1) and found.env["JAX_PLATFORMS"] == "cuda"
-    assert "jprep_flax.worker" in found.argv
+    assert "jprep_flax.worker" in found.argv and "GLIBC_TUNABLES" not in found.env
     layout_of_worker = msgspec.json.decode(found.argv[-1], type=Layout)
     assert msgspec.to_builtins(layout_of_worker) == found.settings
 
@@ -50,6 +50,13 @@ def test_one_process_drives_all_devices(run: Path) -> None:
 def test_without_an_accelerator_the_plan_uses_one_cpu(run: Path) -> None:
     found = plan(run)
     assert (mesh(found), found.micro_batch, found.env["JAX_PLATFORMS"]) == ((1, 1, 1), 8, "cpu")
+
+
+def test_a_cpu_has_large_pages_unless_the_user_sets_malloc(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert plan(run).env["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
+    assert plan(run).env["GLIBC_TUNABLES"] == "glibc.malloc.arena_max=1"
 
 
 def test_a_launcher_starts_processes_that_divide_the_devices(run: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.train.backend import WORKER_VARIABLES
+from jprep.train.backend import WORKER_VARIABLES, large_pages
 from jprep_flax.options import JAX_PLATFORMS
 from jprep_flax.planning.layout import Layout
 
@@ -27,4 +27,5 @@ def worker_command(layout: Layout, run: Path) -> list[str]:
 
 def worker_environment(layout: Layout) -> dict[str, str]:
     """Return the worker's environment variables."""
-    return WORKER_VARIABLES | {"JAX_PLATFORMS": JAX_PLATFORMS[layout.device]}
+    pages = large_pages() if layout.device == "cpu" else {}
+    return WORKER_VARIABLES | {"JAX_PLATFORMS": JAX_PLATFORMS[layout.device]} | pages

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.train.backend import WORKER_VARIABLES
+from jprep.train.backend import WORKER_VARIABLES, large_pages
 from jprep_keras.planning.layout import Layout
 
 _JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
@@ -28,8 +28,8 @@ def worker_environment(layout: Layout) -> dict[str, str]:
     """Return the worker's environment variables. TensorFlow leaves GPUs of a CPU job alone."""
     variables = engine_variables(layout.engine)
     variables |= {"JAX_PLATFORMS": _JAX_PLATFORMS[layout.device]} if layout.engine == "jax" else {}
-    hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if layout.device == "cpu" else {}
-    return WORKER_VARIABLES | variables | hidden
+    on_cpu = {"CUDA_VISIBLE_DEVICES": "-1", **large_pages()} if layout.device == "cpu" else {}
+    return WORKER_VARIABLES | variables | on_cpu
 
 
 def engine_variables(engine: str) -> dict[str, str]:
