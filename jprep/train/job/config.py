@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -19,14 +18,13 @@ from jprep.train.hooks.config import HooksConfig
 from jprep.train.hosts.submit_config import SubmitConfig
 from jprep.train.job.features import check_feature_values, check_next_sentence, check_sft, with_task_features
 from jprep.train.job.push import PushConfig, check_push
+from jprep.train.job.renamed import rename_schedule
 from jprep.train.job.rtd import RtdConfig, check_rtd
 from jprep.train.job.samples import SamplesConfig, check_samples
 from jprep.train.job.tracking import Trackers, check_tracker_configs
 from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep.train.optimization.schedule import ScheduleConfig
 from jprep.train.uploads.mirror_url import check_mirror_url
-
-_log = logging.getLogger(__name__)
 
 Task = Literal["clm", "mlm", "rtd", "classify", "regress", "sft"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -331,19 +329,7 @@ def parse_train_config(section: TrainConfig | Mapping[str, Any], where: str) -> 
     """
     config = section if isinstance(section, TrainConfig) else parse_config(dict(section), TrainConfig, where=where)
     check_train_config(config, where)
-    if config.schedule.steps:
-        _log.warning(
-            "train.schedule.steps was renamed to train.schedule.total; the old name works in this release only"
-        )
-    return with_task_features(rename_schedule(config))
-
-
-def rename_schedule(config: TrainConfig) -> TrainConfig:
-    """Return a section whose schedule has the key `total` instead of its former name `steps`."""
-    if not config.schedule.steps:
-        return config
-    schedule = msgspec.structs.replace(config.schedule, total=config.schedule.steps, steps=0)
-    return msgspec.structs.replace(config, schedule=schedule)
+    return with_task_features(rename_schedule(config, warn=True))
 
 
 def check_train_config(config: TrainConfig, where: str) -> None:

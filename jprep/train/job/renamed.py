@@ -1,4 +1,4 @@
-"""Renamed backend options: the old names are accepted for one release, with a warning that names the new one."""
+"""Renamed keys: the old names are accepted for one release, with a warning that names the new one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import msgspec
 
 from jprep.config import parse_config
 from jprep.errors import ConfigError
-from jprep.train.job.config import Job
 
 if TYPE_CHECKING:
     from jprep.train.backend import Backend
+    from jprep.train.job.config import Job, TrainConfig
 
 RENAMED_OPTIONS = {"rows": "micro_batch", "recompute": "gradient_checkpointing"}
 """Old name → new name, of the options of jprep's own backends."""
@@ -47,6 +47,18 @@ def rename_job_options(job: Job) -> Job:
         return job
     options = {RENAMED_OPTIONS.get(name, name): value for name, value in job.options.items()}
     return msgspec.structs.replace(job, options=options)
+
+
+def rename_schedule(config: TrainConfig, *, warn: bool = False) -> TrainConfig:
+    """Return a section whose schedule has the key `total` instead of its former name `steps`."""
+    if not config.schedule.steps:
+        return config
+    if warn:
+        _log.warning(
+            "train.schedule.steps was renamed to train.schedule.total; the old name works in this release only"
+        )
+    schedule = msgspec.structs.replace(config.schedule, total=config.schedule.steps, steps=0)
+    return msgspec.structs.replace(config, schedule=schedule)
 
 
 def _current_names(options: Mapping[str, Any], backend: str, known: type[Any]) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from jprep.train.backend import Plan
 from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks
 from jprep.train.job.best import best_figure
-from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, rename_schedule
+from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import OTHER_RUN, extend_job
-from jprep.train.job.renamed import rename_job_options
+from jprep.train.job.renamed import rename_job_options, rename_schedule
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.data_lock import check_data, write_data_lock
 from jprep.train.run.log import Say, on_stderr
