@@ -129,18 +129,21 @@ class _Stored:
         self.pid = ("storage", torch.storage, storage.key, "cpu", storage.size)
 
 
-def write_pytorch(path: Path, tensors: dict[str, Any], *, legacy: bool = False) -> Path:
-    """Write `pytorch_model.bin` as PyTorch does; `legacy` as before 1.6. Other values than arrays are pickled."""
+def write_pytorch(path: Path, tensors: Any, *, legacy: bool = False) -> Path:
+    """Write `pytorch_model.bin`, or one tensor or value, as PyTorch does; `legacy` as before 1.6.
+
+    Other values than arrays are pickled.
+    """
     torch, data = _Torch(), {}
     described: dict[str, Any] = OrderedDict()
-    for number, (name, array) in enumerate(tensors.items()):
+    for number, (name, array) in enumerate((tensors if isinstance(tensors, dict) else {"": tensors}).items()):
         data[str(number)] = array
         described[name] = _Tensor(str(number), array, torch) if isinstance(array, np.ndarray) else array
     arrays = {key: array.tobytes("A") for key, array in data.items() if isinstance(array, np.ndarray)}
     before = {name: sys.modules.get(name) for name in torch.modules}
     sys.modules.update(torch.modules)
     try:
-        _write(path, described, arrays, legacy=legacy)
+        _write(path, described if isinstance(tensors, dict) else described[""], arrays, legacy=legacy)
     finally:
         for name, module in before.items():
             if module is None:
@@ -150,7 +153,7 @@ def write_pytorch(path: Path, tensors: dict[str, Any], *, legacy: bool = False) 
     return path
 
 
-def _write(path: Path, described: dict[str, Any], arrays: dict[str, bytes], *, legacy: bool) -> None:
+def _write(path: Path, described: Any, arrays: dict[str, bytes], *, legacy: bool) -> None:
     if legacy:
         with path.open("wb") as file:
             for head in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}):

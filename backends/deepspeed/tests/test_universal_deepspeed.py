@@ -15,23 +15,24 @@ import torch
 from deepspeed.checkpoint import constants
 
 from jprep.errors import ConfigError, InputError
+from jprep.testing.backend_suite.cases import case_of
 from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.exporting.conversion import to_universal
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress, write_part, write_progress
-from jprep.train.run.directory import checkpoints_of, read_job
+from jprep.train.run.directory import checkpoints_of, given_state, read_job
 from jprep_deepspeed.convert import to_universal as converter
 
 SCRIPT = Path(__file__).with_name("plain_training.py")
 STEPS, STEP, SEED = 6, 4, 1
+CASE = "gpt2-clm"
+CHANGES = {"steps": STEPS, "checkpoint": {"every_steps": STEP}, "schedule": {"kind": "constant"}}
 MARKS = {"w": "fp32", "m": "exp_avg", "v": "exp_avg_sq"}
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    bench = SuiteRunner(tmp_path_factory.mktemp("runs"), "deepspeed", {"device": "cpu", "stage": 0})
-    changes = {"steps": STEPS, "checkpoint": {"every_steps": STEP}}
-    return bench.trained("gpt2-clm", **changes, schedule={"kind": "constant"}).run
+    return runner(tmp_path_factory.mktemp("runs")).trained(CASE, **CHANGES).run
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +42,24 @@ def universal(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def runner(folder: Path) -> SuiteRunner:
+    """Return a runner of jprep's trainings."""
+    return SuiteRunner(folder, "deepspeed", {"device": "cpu", "stage": 0})
+
+
+def continued(universal: Path) -> dict[str, Any]:
+    """Return the changes of the case for a run that continues the training of a universal checkpoint."""
+    model = case_of(CASE).section["model"] | {"init": str(universal), "continue_training": True}
+    return CHANGES | {"model": model}
+
+
 def saved(run: Path, step: int = STEPS) -> dict[str, np.ndarray]:
     """Return weights and averages of a checkpoint, as `w.NAME`, `m.NAME` and `v.NAME`."""
-    folder = next(each.folder for each in checkpoints_of(run, read_job(run)).committed() if each.step == step)
+    return state_of(next(one.folder for one in checkpoints_of(run, read_job(run)).committed() if one.step == step))
+
+
+def state_of(folder: Path) -> dict[str, np.ndarray]:
+    """Return what a folder of a checkpoint has, see `saved`."""
     reader = CheckpointReader(folder)
     return {f"w.{name}": reader.weights[name] for name in reader.weights} | dict(reader.averages)
 
@@ -146,11 +162,23 @@ def test_a_training_in_deepspeed_continues_here_and_goes_back(
     assert any((weights[name] != begun[name]).any() for name in weights)
     for init in (tmp_path / "converted", tmp_path / "converted" / "trained"):
         assert_same(started(run, init, tmp_path), weights)
+    tag = (tmp_path / "converted" / "trained").rename(tmp_path / f"global_step{STEP + 2}_universal")
+    prepared = runner(tmp_path).prepare(CASE, **continued(tag) | {"steps": STEPS + 2})
+    given = given_state(prepared.run, prepared.job)
+    assert given and given.name == "step-00000006"
+    assert_same(state_of(given), {name: values for name, values in found.items() if name[:2] in ("w.", "m.", "v.")})
 
 
 def test_a_run_starts_from_its_own_universal_checkpoint(run: Path, universal: Path, tmp_path: Path) -> None:
     wanted = {name: values for name, values in saved(run).items() if name.startswith("w.")}
     assert_same(started(run, universal, tmp_path), wanted)
+
+
+def test_a_run_continues_a_universal_checkpoint_to_the_same_bits(run: Path, tmp_path: Path) -> None:
+    assert to_universal(run, tmp_path / "out", which=str(STEP)) == 0
+    trained = runner(tmp_path).trained(CASE, **continued(tmp_path / "out"))
+    assert list(trained.losses()) == list(range(STEP + 1, STEPS + 1))
+    assert_same(saved(trained.run), saved(run))
 
 
 def test_names_of_another_model_are_listed(run: Path, universal: Path, tmp_path: Path) -> None:

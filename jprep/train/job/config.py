@@ -58,6 +58,8 @@ class ModelConfig(_Config, frozen=True):
         init: the initial weights: a safetensors file under transformers' names; a folder in Hugging Face form, or its
             name on the Hub (`org/name`, `name`, `org/name@revision`), whose config.json then defines the model; the
             folder of a universal checkpoint of DeepSpeed; "" initializes from the seed.
+        continue_training: whether to continue the training whose universal checkpoint `init` is: the run begins at its
+            step, with its averages.
         vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
             row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
         pad_vocab: the token embedding has a multiple of so many rows while it trains, e.g. 128, which is faster on
@@ -67,6 +69,7 @@ class ModelConfig(_Config, frozen=True):
     preset: str = ""
     config: dict[str, Any] = {}
     init: str = ""
+    continue_training: bool = False
     vocabulary: Literal["same", "transfer"] = "same"
     pad_vocab: int = 0
 

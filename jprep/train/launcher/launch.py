@@ -36,13 +36,16 @@ from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.family_check import check_family
 from jprep.train.planning.host import this_host
+from jprep.train.pretrained.given_state import ensure_given_state
 from jprep.train.pretrained.init import transferred_rows
 from jprep.train.pretrained.start import describe_init, generator_init_path, init_path
 from jprep.train.results.deletion import check_restart, delete_run
+from jprep.train.run.commit import step_of
 from jprep.train.run.directory import (
     INIT,
     INIT_HASH,
     checkpoints_of,
+    given_state,
     open_run,
     output_directory,
     sample_lists_folder,
@@ -241,7 +244,7 @@ def _check_task(backend: Backend, task: str) -> None:
 
 
 def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
-    """Create the run directory with the initial weights, or check that the existing one belongs to this job.
+    """Create the run directory with the state it begins with, or check that the existing one belongs to this job.
 
     Args:
         prepared: from `prepare_run`.
@@ -257,6 +260,7 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
     with output_directory(run).claim():  # whoever holds the lock deletes unfinished files
         copy_hook_files(run, prepared.hook_files)
         _ensure_initial_weights(run, job, say)
+        ensure_given_state(run, job, say)
 
 
 def train(
@@ -325,7 +329,10 @@ def replan_of(prepared: PreparedRun) -> Replan | None:
 
 def _profiled_plan(prepared: PreparedRun, resume: str, profile: ProfileSteps) -> Plan:
     """Return the plan with the steps to profile, if the run will compute them."""
-    done = 0 if resume == "never" else int(resume) if resume != "auto" else _saved_step(prepared)
+    first = given_state(prepared.run, prepared.job)
+    done = step_of(first) if first else 0
+    if resume != "never":
+        done = int(resume) if resume != "auto" else max(done, _saved_step(prepared))
     check_profile(profile, prepared.job.steps, done)
     return msgspec.structs.replace(prepared.plan, env=prepared.plan.env | {PROFILE: str(profile)})
 

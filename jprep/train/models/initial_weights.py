@@ -157,7 +157,7 @@ def initial_values(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]
 
 
 def _another_shape(name: str, found: tuple[int, ...], needed: tuple[int, ...], path: Path) -> ConfigError:
-    what = f"the tensor {name!r} has the shape {_format_shape(found)}; the model needs {_format_shape(needed)}"
+    what = f"the tensor {name!r} has the shape {format_shape(found)}; the model needs {format_shape(needed)}"
     fix = "set train.model.config to the config.json beside the file; remove a head for other labels from it"
     if is_universal(path):
         fix = "set train.model.preset or train.model.config to the sizes of the checkpoint's model"
@@ -166,5 +166,6 @@ def _another_shape(name: str, found: tuple[int, ...], needed: tuple[int, ...], p
     return ConfigError(what, where=str(path), fix=fix)
 
 
-def _format_shape(shape: tuple[int, ...]) -> str:
+def format_shape(shape: tuple[int, ...]) -> str:
+    """Return a shape for messages."""
     return " × ".join(map(str, shape)) or "one number"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jprep.errors import ConfigError, InputError
 from jprep.io.atomic import file_sha256
@@ -13,6 +13,7 @@ from jprep.train.job.config import TrainConfig
 from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.pretrained.config import PretrainedConfig, read_pretrained_config
+from jprep.train.pretrained.given_state import hash_given_state
 from jprep.train.pretrained.halves import hash_generator
 from jprep.train.pretrained.location import WHERE, missing_init
 from jprep.train.pretrained.universal import is_described
@@ -42,7 +43,7 @@ def pretrained_config(train: TrainConfig) -> PretrainedConfig | None:
     return None
 
 
-def hash_init(train: TrainConfig, model: TransformersConfig, tokenizer: Tokenizer) -> dict[str, str]:
+def hash_init(train: TrainConfig, model: TransformersConfig, tokenizer: Tokenizer) -> dict[str, Any]:
     """Check the given weights, and return the hashes that enter the job's fingerprint; "" if none are given.
 
     Raises:
@@ -50,9 +51,11 @@ def hash_init(train: TrainConfig, model: TransformersConfig, tokenizer: Tokenize
         InputError: a file is damaged.
     """
     if not train.model.init:
+        if train.model.continue_training:
+            raise ConfigError("continue_training needs a universal checkpoint", where=WHERE, fix=f"give it as {WHERE}")
         return {"init": ""}
     path = Path(train.model.init)
-    rows, hashes = None, {}
+    rows, hashes = None, dict[str, str]()
     if train.model.vocabulary == "transfer":
         old = load_tokenizer(path)
         rows, hashes = row_sources(old, tokenizer), {"vocabulary": old.card.fingerprint}
@@ -63,7 +66,8 @@ def hash_init(train: TrainConfig, model: TransformersConfig, tokenizer: Tokenize
     sha256 = weights_sha256(path)
     for file in [*weight_files(path), *(weight_files(Path(generator)) if generator else ())]:
         _refuse_damaged_export(file)
-    return {"init": sha256, **hashes, **hash_generator(train)}
+    state = hash_given_state(train, model, path) if train.model.continue_training else {}
+    return {"init": sha256, **hashes, **hash_generator(train), **state}
 
 
 def transferred_rows(train: TrainConfig, init: Path, tokenizer: Path) -> RowSources | None:

@@ -13,7 +13,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 from jprep.errors import ConfigError, InputError
 from jprep.io.safetensors_file import DTYPE_BYTES, TensorEntry
@@ -25,6 +25,8 @@ _DTYPES = {
     "BoolStorage": "BOOL",
 }  # fmt: skip
 _SIZES = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1} | DTYPE_BYTES
+
+Found = TypeVar("Found")
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _MAX_PICKLE = 1 << 26  # bytes: about a million tensors
@@ -56,7 +58,7 @@ def read_pickled_tensors(path: Path) -> dict[str, StoredTensor]:
         ConfigError: there is no such file.
         InputError: it is not a file of tensors, is damaged, or refers to anything else than tensors.
     """
-    return _read(path, _every_tensor)
+    return _read(path, lambda found, starts: _stored(path, _every_tensor(found), starts))
 
 
 def read_pickled_tensor(path: Path) -> StoredTensor:
@@ -65,14 +67,28 @@ def read_pickled_tensor(path: Path) -> StoredTensor:
     Raises:
         ConfigError, InputError: as `read_pickled_tensors`.
     """
-    return _read(path, _param)["param"]
+    return _read(path, lambda found, starts: _stored(path, _param(found), starts)["param"])
 
 
-def _read(path: Path, tensors_of: Callable[[Any], dict[Any, Any]]) -> dict[str, StoredTensor]:
-    """Return the tensors that `tensors_of` finds in what a file describes."""
+def read_pickled_number(path: Path) -> float:
+    """Return the number of a file: plain, or a tensor with one element.
+
+    Raises:
+        ConfigError, InputError: as `read_pickled_tensors`.
+    """
+
+    def number(found: Any, starts: dict[str, int]) -> float:
+        if type(found) in (int, float):
+            return float(found)
+        return float(_stored(path, {"number": found}, starts)["number"].rows("number").item())
+
+    return _read(path, number)
+
+
+def _read(path: Path, use: Callable[[Any, dict[str, int]], Found]) -> Found:
+    """Return what `use` makes of a file's description and the offset of each storage's bytes."""
     try:
-        found, starts = _read_archive(path) if zipfile.is_zipfile(path) else _read_sequence(path)
-        return _stored(path, tensors_of(found), starts)
+        return use(*(_read_archive(path) if zipfile.is_zipfile(path) else _read_sequence(path)))
     except OSError as error:
         what = f"cannot be read: {error.strerror or error}"
         raise ConfigError(what, where=str(path), fix="check the path") from error

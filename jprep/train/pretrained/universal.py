@@ -1,4 +1,4 @@
-"""Read the weights of DeepSpeed's universal checkpoints: a folder for each weight, with its numbers in `fp32.pt`.
+"""Read DeepSpeed's universal checkpoints: a folder for each weight, with its numbers in `fp32.pt`.
 
 `python -m deepspeed.checkpoint.ds_to_universal` writes them, and so does `jprep export --format deepspeed-universal`.
 Tensors of ZeRO stage 3 are stored flat; their shapes are those of the model.
@@ -7,6 +7,7 @@ Tensors of ZeRO stage 3 are stored flat; their shapes are those of the model.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +18,11 @@ from jprep.train.pretrained.config import CONFIG
 from jprep.train.pretrained.pickled_tensors import read_pickled_tensor
 from jprep.train.pretrained.stored_tensors import StoredTensor
 
-LATEST, ZERO, FP32 = "latest_universal", "zero", "fp32.pt"
+LATEST, ZERO, FP32, STEP = "latest_universal", "zero", "fp32.pt", "step.pt"
+AVERAGE_FILES = {"m": "exp_avg.pt", "v": "exp_avg_sq.pt"}
+"""The files of AdamW's running averages, by their marks in jprep's checkpoints."""
+
+_TAG = re.compile(r"global_step(\d+)(\D.*)?")
 
 
 def is_universal(path: Path) -> bool:
@@ -52,6 +57,12 @@ def open_universal(path: Path) -> dict[str, StoredTensor]:
         InputError: a file is damaged, or holds other things than a tensor.
     """
     return {file.parent.name: read_pickled_tensor(file) for file in universal_files(path)}
+
+
+def step_of_tag(path: Path) -> int:
+    """Return the step N of a universal checkpoint whose folder DeepSpeed has called `global_stepN…`; else 0."""
+    tag = _TAG.fullmatch(_tag_folder(path).resolve().name)
+    return int(tag[1]) if tag else 0
 
 
 def with_shapes(sources: Mapping[str, StoredTensor], tensors: TensorSpecs) -> dict[str, StoredTensor]:

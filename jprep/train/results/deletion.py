@@ -18,7 +18,7 @@ from jprep.train.launcher.start_command import COMMAND
 from jprep.train.run.attempt import NO_ATTEMPT, announce_attempt
 from jprep.train.run.checkpoints import ASIDE, DAMAGED, PARTIAL
 from jprep.train.run.data_lock import DATA_LOCK, VERIFIED
-from jprep.train.run.directory import CHECKPOINTS, ENVIRONMENT, HEARTBEAT, INIT, INIT_HASH, JOB, PLAN
+from jprep.train.run.directory import CHECKPOINTS, ENVIRONMENT, HEARTBEAT, INIT, INIT_HASH, JOB, PLAN, START
 from jprep.train.run.events import EVENTS
 from jprep.train.run.log import LOG
 from jprep.train.run.profile import PROFILES
@@ -85,7 +85,7 @@ def _delete(out: OutputDirectory) -> None:
     for path in _folders(out.path):
         shutil.rmtree(path)
     out.remove_files(keep=(DATA_LOCK,))
-    for name in (CHECKPOINTS, PROFILES, HOOKS, RANKS, Path(TENSORBOARD).parent):
+    for name in (CHECKPOINTS, START, PROFILES, HOOKS, RANKS, Path(TENSORBOARD).parent):
         with contextlib.suppress(OSError):  # it contains files of the user, or does not exist
             (out.path / name).rmdir()
     (out.path / DATA_LOCK).touch()
@@ -93,7 +93,8 @@ def _delete(out: OutputDirectory) -> None:
 
 
 def _folders(run: Path) -> list[Path]:
-    """Return the folders that are deleted as a whole: all checkpoints, profiles, and the mirror's links."""
-    found = [path for path in (run / CHECKPOINTS).glob("*") if _CHECKPOINT.fullmatch(path.name)]
+    """Return the folders that are deleted as a whole: states of the training, profiles, and the mirror's links."""
+    found = [path for folder in (CHECKPOINTS, START) for path in (run / folder).glob("*")]
+    found = [path for path in found if _CHECKPOINT.fullmatch(path.name)]
     found += [path for path in (run / PROFILES).glob("*") if _PROFILE.fullmatch(path.name)]
     return [path for path in (*found, run / STAGED) if path.is_dir() and not path.is_symlink()]

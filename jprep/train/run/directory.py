@@ -27,6 +27,7 @@ from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import OTHER_RUN, extend_job
 from jprep.train.job.renamed import rename_job_options, rename_schedule
 from jprep.train.run.checkpoints import CheckpointStore
+from jprep.train.run.commit import checkpoint_name
 from jprep.train.run.data_lock import check_data, write_data_lock
 from jprep.train.run.log import Say, on_stderr
 from jprep.train.run.ranks import RANKS
@@ -38,6 +39,12 @@ LISTS = "lists"
 """The folder for lists of samples, if the dataset's own folder is not writable."""
 
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
+START = "start"
+"""The folder with the training state that a run begins with, if it continues another training."""
+
+GIVEN_STATE = "training"
+"""The entry of `Job.made_from` with the step of that state."""
+
 GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
 
@@ -49,7 +56,7 @@ _OTHER_JOB = f"use the options of the first command again, {OTHER_RUN}"
 
 def output_directory(run: Path) -> OutputDirectory:
     """Return the run directory as an `OutputDirectory` that knows the names of a run's files."""
-    folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS, HOOKS))
+    folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS, HOOKS, START))
     return OutputDirectory(run, RUN, files=("*.json", INIT, INIT_HASH, *folders))
 
 
@@ -164,6 +171,22 @@ def checkpoints_of(run: Path, job: Job) -> CheckpointStore:
     keep = job.train.checkpoint
     more = keep.keep_last, keep.keep_best, job.earlier, best_figure(keep)
     return CheckpointStore(run / CHECKPOINTS, job.fingerprint, *more)
+
+
+def given_states(run: Path, job: Job) -> CheckpointStore:
+    """Return where a run that continues another training has the state that it begins with, as a checkpoint."""
+    return CheckpointStore(run / START, job.fingerprint, earlier=job.earlier)
+
+
+def given_state(run: Path, job: Job) -> Path | None:
+    """Return the folder of the training state that a run begins with; None if it begins at step 0."""
+    given = job.made_from.get(GIVEN_STATE)
+    return run / START / checkpoint_name(given["step"]) if given else None
+
+
+def state_to_resume(run: Path, job: Job, checkpoint: str) -> Path | None:
+    """Return the folder of a checkpoint by its name; for "", that of the state that the run begins with, if any."""
+    return run / CHECKPOINTS / checkpoint if checkpoint else given_state(run, job)
 
 
 def sample_lists_folder(dataset: Path, run: Path) -> Path:

@@ -23,7 +23,7 @@ from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_at
 from jprep.train.run.checkpoints import Rank
 from jprep.train.run.commit import await_files, step_of
 from jprep.train.run.data_lock import check_data
-from jprep.train.run.directory import CHECKPOINTS, HEARTBEAT, INIT, checkpoints_of, read_job, write_environment
+from jprep.train.run.directory import HEARTBEAT, INIT, checkpoints_of, read_job, state_to_resume, write_environment
 from jprep.train.run.events import MEMORY, EventKind, record_event
 from jprep.train.run.log import on_stderr
 from jprep.train.run.ranks import RankLock
@@ -56,7 +56,7 @@ class Session:
         job: the job.
         initial_weights: the safetensors file with the weights of step 0.
         start: the number of updates already done.
-        resume: the folder of the checkpoint to resume from; None at step 0.
+        resume: the folder of the checkpoint to resume from, or of the training to continue; None at step 0.
         profiler: measures the phases of the steps that `jprep train --profile` names.
 
     Raises:
@@ -91,7 +91,8 @@ class Session:
         self._sync = RankSync(self.run, start.attempt, self._rank, self._world, timeout)
         self._saver = CheckpointSaver(self._checkpoints, Rank(self._rank, self._world, timeout), self._record_saved)
         self._resources.callback(self._saver.close)
-        self.resume = await_files(self.run / CHECKPOINTS / start.resume) if start.resume else None
+        state = state_to_resume(self.run, self.job, start.resume)
+        self.resume = await_files(state) if state else None
         self.start = self._step = step_of(self.resume) if self.resume else 0
         self._validated = 0, dict[str, float]()
         self._patience = patience_at(self.run, self.job, self.start)

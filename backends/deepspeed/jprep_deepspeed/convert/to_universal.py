@@ -19,11 +19,12 @@ from torch import Tensor
 from jprep.errors import ConfigError, MachineError
 from jprep.io.safetensors_file import Floats
 from jprep.train.exporting.output_folder import atomic_folder
+from jprep.train.pretrained.universal import AVERAGE_FILES, FP32, LATEST, STEP, ZERO
 from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, TrainProgress
 from jprep.train.run.commit import step_of
 from jprep_torch.models.expert_weights import model_name, read_weight
 
-LATEST, ZERO, OPTIMIZER_STATE = "latest_universal", "zero", "optimizer_state.pt"
+OPTIMIZER_STATE = "optimizer_state.pt"
 
 MODEL_STATES = ("mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt")
 """The training's state: DeepSpeed reads the first in stages 1 and 2, the second in stage 3."""
@@ -31,7 +32,6 @@ MODEL_STATES = ("mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_s
 FORMAT_VERSION = 0.4
 """`universal_checkpoint_version`, of DeepSpeed 0.19."""
 
-_AVERAGE_FILES = dict(zip(AVERAGES, ("exp_avg", "exp_avg_sq"), strict=True))
 _TAG = re.compile(r"global_step\d+")
 
 
@@ -63,12 +63,12 @@ def _write_tensors(reader: CheckpointReader, zero: Path) -> int:
     names = dict.fromkeys(model_name(name) for name in sorted(reader.weights))
     for name in names:
         folder = zero / name
-        _save(_tensor(reader.weights, name), folder / "fp32.pt")
+        _save(_tensor(reader.weights, name), folder / FP32)
         own = {mark: f"{mark}.{name}" for mark in AVERAGES if f"{mark}.{name}" in averages}
         for mark, average in own.items():
-            _save(_tensor(reader.averages, average), folder / f"{_AVERAGE_FILES[mark]}.pt")
+            _save(_tensor(reader.averages, average), folder / AVERAGE_FILES[mark])
         if own:
-            _save(_count(reader.progress), folder / "step.pt")
+            _save(_count(reader.progress), folder / STEP)
     return sum(f"{AVERAGES[0]}.{name}" in averages for name in names)
 
 

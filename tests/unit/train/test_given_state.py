@@ -1,0 +1,183 @@
+"""Runs that continue the training of a universal checkpoint: the state that they begin with, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jprep.errors import ConfigError, InputError, JprepError, MismatchError
+from jprep.train.job.build import build_job
+from jprep.train.job.config import Job, parse_train_config
+from jprep.train.models.initial_weights import write_initial_weights
+from jprep.train.pretrained.given_state import ensure_given_state
+from jprep.train.pretrained.start import describe_init
+from jprep.train.results.deletion import delete_run
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.directory import INIT, START, given_state, open_run
+from jprep.train.worker.session import Session
+from tests.fakes.hugging_face import SIZES, weights, write_pytorch
+
+MODEL = {"model_type": "bert", **SIZES, "max_position_embeddings": 32}
+STEP, UPDATES, STEPS = 10, 9, 12
+AVERAGES = {"m": "exp_avg.pt", "v": "exp_avg_sq.pt"}
+
+
+def section(rows: Path, init: str, **changes: Any) -> dict[str, Any]:
+    model = {"config": MODEL} | ({"init": init, "continue_training": True} if init else {}) | changes.pop("model", {})
+    own = {"task": "classify", "data": [str(rows)], "model": model, "steps": STEPS, "batch": 2}
+    return own | {"labelled": {"length": 16}} | changes
+
+
+def build(rows: Path, init: Path | str, tokenizer: Path, run: Path | None = None, **changes: Any) -> Job:
+    train = parse_train_config(section(rows, str(init) if init else "", **changes), "here")
+    return build_job(train, "run", "torch", {}, tokenizer, run=run)
+
+
+def write_trained(folder: Path, rows: Path, tokenizer: Path, *, flat: bool = False) -> dict[str, np.ndarray]:
+    """Write the universal checkpoint of a training; return its tensors, averages as `m.NAME` and `v.NAME`."""
+    job, random = build(rows, "", tokenizer), np.random.default_rng(0)
+    path = folder.with_suffix(".safetensors")
+    write_initial_weights(job.model, "classify", 3, path)
+    state = weights(path)
+    for name, array in list(state.items()):
+        own = folder / f"global_step{STEP}" / "zero" / name
+        own.mkdir(parents=True)
+        state |= {f"{mark}.{name}": random.random(array.shape, np.float32) for mark in AVERAGES}
+        files = {"fp32.pt": array} | {file: state[f"{mark}.{name}"] for mark, file in AVERAGES.items()}
+        for file, values in files.items():
+            write_pytorch(own / file, {"param": values.reshape(-1) if flat else values, "cat_dim": 0})
+        if not flat:  # DeepSpeed writes a number or a tensor; for ZeRO 3 neither
+            write_pytorch(own / "step.pt", UPDATES if name.endswith("bias") else np.float32([UPDATES]).reshape(()))
+    (folder / "latest_universal").write_text(f"global_step{STEP}")
+    return state
+
+
+@pytest.fixture
+def universal(tmp_path: Path, rows: Path, bert: Path) -> Path:
+    write_trained(tmp_path / "universal", rows, bert)
+    return tmp_path / "universal"
+
+
+def weight_folder(universal: Path) -> Path:
+    """Return the folder of one of the weights."""
+    return next((universal / f"global_step{STEP}" / "zero").glob("*query.weight"))
+
+
+def created(run: Path, job: Job, messages: list[str] | None = None) -> CheckpointReader:
+    """Create a run as `jprep train` does, and return the state that it begins with."""
+    say = [].append if messages is None else messages.append
+    open_run(run, job, say)
+    write_initial_weights(job.model, "classify", 0, run / INIT, run / job.train.model.init)
+    ensure_given_state(run, job, say)
+    folder = given_state(run, job)
+    assert folder
+    return CheckpointReader(folder)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_a_run_begins_with_the_state_of_the_checkpoint(flat: bool, tmp_path: Path, rows: Path, bert: Path) -> None:
+    wanted, run = write_trained(tmp_path / "universal", rows, bert, flat=flat), tmp_path / "run"
+    job = build(rows, tmp_path / "universal", bert, run)
+    found = created(run, job)
+    tensors = {**found.weights, **found.averages}
+    assert tensors.keys() == wanted.keys()
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(tensors[name], values)
+    assert found.progress.updates == (STEP if flat else UPDATES)  # ZeRO 3 does not count them in the weights' folders
+    assert describe_init(job, run).endswith("they have every tensor; the run continues their training after step 10")
+
+
+def test_the_worker_begins_after_the_steps_that_are_done(
+    tmp_path: Path, rows: Path, bert: Path, universal: Path
+) -> None:
+    run = tmp_path / "run"
+    job = build(rows, universal, bert, run)
+    created(run, job)
+    session = Session(run)
+    try:
+        assert (session.start, session.resume) == (STEP, given_state(run, job))
+        assert [step for step, _ in session.batches()] == list(range(STEP + 1, STEPS + 1))
+    finally:
+        session.close()
+
+
+def test_a_damaged_state_is_written_again(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:
+    run, messages = tmp_path / "run", list[str]()
+    job = build(rows, universal, bert, run)
+    created(run, job)
+    file = run / START / "step-00000010" / "optimizer.safetensors"
+    before = file.read_bytes()
+    file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    created(run, job, messages)
+    assert file.read_bytes() == before and any("is damaged" in one for one in messages)
+    changed = file.stat().st_mtime_ns
+    created(run, job)
+    assert file.stat().st_mtime_ns == changed
+
+
+def test_a_restart_deletes_the_state(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:
+    run = tmp_path / "run"
+    created(run, build(rows, universal, bert, run))
+    delete_run(run)
+    assert not (run / START).exists()
+
+
+def test_the_averages_are_part_of_the_job(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:
+    job = build(rows, universal, bert)
+    assert job.made_from["training"]["step"] == STEP
+    assert build(rows, shutil.copytree(universal, tmp_path / "moved"), bert).fingerprint == job.fingerprint
+    weights_only = build(rows, universal, bert, model={"continue_training": False})
+    assert weights_only.fingerprint != job.fingerprint
+    write_pytorch(weight_folder(universal) / "exp_avg.pt", {"param": np.ones((16, 16), np.float32)})
+    assert build(rows, universal, bert).fingerprint != job.fingerprint
+    open_run(tmp_path / "run", job)
+    with pytest.raises(MismatchError, match="continue_training"):
+        open_run(tmp_path / "run", weights_only)
+
+
+def refused(rows: Path, init: Path | str, tokenizer: Path, **changes: Any) -> JprepError:
+    with pytest.raises(JprepError) as error:
+        build(rows, init, tokenizer, **changes)
+    return error.value
+
+
+def test_what_cannot_be_continued_is_refused(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:
+    only = {"model": {"continue_training": True}}
+    assert "needs a universal checkpoint" in refused(rows, "", bert, **only).what
+    assert "only the training of a universal checkpoint" in refused(rows, bert, bert, model={"config": {}}).what
+    found = refused(rows, universal, bert, steps=STEP)
+    assert found.what == "the training to continue has done 10 steps, and train.steps is 10"
+    assert "AdamW's" in refused(rows, universal, bert, optimizer={"kind": "muon"}).what
+    shutil.rmtree(universal / f"global_step{STEP}" / "zero" / "classifier.weight")
+    shutil.rmtree(universal / f"global_step{STEP}" / "zero" / "classifier.bias")
+    found = refused(rows, universal, bert)
+    assert "'classifier.bias', which would start from the seed" in found.what and "continue_training" in found.fix
+
+
+def test_damaged_states_are_named(rows: Path, bert: Path, universal: Path) -> None:
+    folder = weight_folder(universal)
+    write_pytorch(folder / "step.pt", UPDATES - 1)
+    assert "different numbers of updates: 8 to 9" in refused(rows, universal, bert).what
+    write_pytorch(folder / "step.pt", {"step": Path("x")})
+    assert "may run code" in refused(rows, universal, bert).what
+    write_pytorch(folder / "step.pt", UPDATES)
+    write_pytorch(folder / "exp_avg.pt", {"param": np.ones(3, np.float32)})
+    found = refused(rows, universal, bert)
+    assert isinstance(found, InputError) and "has the shape 3; the weight has 16 × 16" in found.what
+    (folder / "exp_avg.pt").unlink()
+    found = refused(rows, universal, bert)
+    assert isinstance(found, ConfigError) and "there is no exp_avg.pt" in found.what and found.where == str(folder)
+
+
+def test_the_step_is_in_the_name_of_the_folder_or_in_its_files(rows: Path, bert: Path, universal: Path) -> None:
+    tag = (universal / f"global_step{STEP}").rename(universal / "trained")
+    assert build(rows, tag, bert).made_from["training"]["step"] == UPDATES
+    for file in tag.rglob("step.pt"):
+        file.unlink()
+    assert "global_stepN" in refused(rows, tag, bert).fix
+    tag = tag.rename(universal / f"global_step{STEP}_universal")
+    assert build(rows, tag, bert).made_from["training"]["step"] == STEP
