@@ -56,7 +56,7 @@ class HostMemory(NamedTuple):
 
 
 def estimate_storage(job: Job, plan: Plan, host: Host, run: Path) -> StorageEstimate:
-    """Estimate the disk of checkpoints: kept ones, the one that is being written, and the initial weights.
+    """Estimate the disk of checkpoints: kept ones, the one that is being written, and what the run begins with.
 
     Args:
         job: the job.
@@ -66,8 +66,11 @@ def estimate_storage(job: Job, plan: Plan, host: Host, run: Path) -> StorageEsti
     """
     keep, each = job.train.checkpoint, _STATE * job.parameters
     kept = keep.keep_last + keep.keep_best
-    total = (kept + 1) * each + _WEIGHT * job.parameters
-    text = f"{_gb(total)} for {kept} checkpoints of {_gb(each)}, one being written and the initial weights"
+    continues = job.train.model.continue_training
+    total = (kept + 1 + continues) * each + _WEIGHT * job.parameters
+    start = "the state to continue, which has the size of one, and the initial weights"
+    text = f"{_gb(total)} for {kept} checkpoints of {_gb(each)}, one being written"
+    text += f", {start}" if continues else " and the initial weights"
     if (plan.target or default_target(plan, host)).elsewhere:
         return StorageEstimate(each, total, text)
     free = _free_disk(run)

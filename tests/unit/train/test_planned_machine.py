@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from jprep.errors import ConfigError
@@ -159,6 +160,14 @@ def test_the_disk_holds_kept_checkpoints_and_the_one_being_written(tmp_path: Pat
     found = estimate_storage(job(keep_last=2, keep_best=1), plan(gpus()), HERE, tmp_path / "no" / "run")
     assert found.checkpoint == 12 * 10**9 and found.total == (3 + 1) * 12 * 10**9 + 4 * 10**9
     assert "52.00 GB for 3 checkpoints of 12.00 GB" in found.text and "free" not in found.text and not found.warning
+
+
+def test_the_disk_holds_the_state_of_a_training_that_is_continued(tmp_path: Path) -> None:
+    found = job(keep_last=2)
+    before = estimate_storage(found, plan(gpus()), HERE, tmp_path).total
+    model = ModelConfig(init="universal", continue_training=True)
+    found.train = msgspec.structs.replace(found.train, model=model)
+    assert estimate_storage(found, plan(gpus()), HERE, tmp_path).total - before == 12 * 10**9
 
 
 def test_only_a_plan_for_this_machine_is_compared_with_its_disk(tmp_path: Path) -> None:
