@@ -24,6 +24,7 @@ from jprep.train.run.directory import GIVEN_STATE, INIT, given_state, given_stat
 from jprep.train.run.log import Say
 
 KEY = "train.model.continue_training"
+_MOST_UPDATES = 1 << 53
 _WITHOUT = "remove continue_training, which begins a new training with the weights"
 
 
@@ -108,7 +109,7 @@ def ensure_given_state(run: Path, job: Job, say: Say) -> None:
 def _steps(path: Path, folders: dict[str, Path]) -> tuple[int, int]:
     """Return the steps and the updates of the training: the first by the folder's name, if it has it."""
     files = [folder / STEP for folder in folders.values() if (folder / STEP).exists()]
-    counts = {int(read_pickled_number(file)) for file in files}
+    counts = {_count(file) for file in files}
     if len(counts) > 1:
         what = f"its weights have had different numbers of updates: {min(counts)} to {max(counts)}"
         raise InputError(what, where=str(path), fix=_WITHOUT)
@@ -117,6 +118,14 @@ def _steps(path: Path, folders: dict[str, Path]) -> tuple[int, int]:
         fix = "call the folder global_stepN, with N steps done"
         raise ConfigError("the checkpoint does not say at which step it was saved", where=str(path), fix=fix)
     return step, min(step, max(counts, default=step))
+
+
+def _count(file: Path) -> int:
+    """Return the number of updates in a file."""
+    found = read_pickled_number(file)
+    if not 0 <= found < _MOST_UPDATES or found % 1:
+        raise InputError(f"{found:g} is no number of updates", where=str(file), fix=_WITHOUT)
+    return int(found)
 
 
 def _averages(folders: dict[str, Path], tensors: TensorSpecs) -> dict[str, StoredTensor]:

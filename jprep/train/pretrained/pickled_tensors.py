@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from jprep.errors import ConfigError, InputError
 from jprep.io.safetensors_file import DTYPE_BYTES, TensorEntry
 from jprep.train.pretrained.stored_tensors import StoredTensor
@@ -29,6 +31,7 @@ _SIZES = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1} | DTYPE_BYT
 Found = TypeVar("Found")
 
 _MAGIC = 0x1950A86A20F9469CFC6C
+_NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2"}
 _MAX_PICKLE = 1 << 26  # bytes: about a million tensors
 _LOCAL_HEADER = 30  # bytes of a zip member's header before its name
 _AGAIN = 'save it with transformers: AutoModel….from_pretrained(FOLDER).save_pretrained("NEW") writes model.safetensors'
@@ -80,7 +83,10 @@ def read_pickled_number(path: Path) -> float:
     def number(found: Any, starts: dict[str, int]) -> float:
         if type(found) in (int, float):
             return float(found)
-        return float(_stored(path, {"number": found}, starts)["number"].rows("number").item())
+        dtype, shape, start, _ = _stored(path, {"number": found}, starts)["number"].entry
+        if math.prod(shape) != 1:
+            raise ValueError(f"{math.prod(shape)} numbers instead of one")
+        return float(np.fromfile(path, _NUMBERS[dtype], 1, offset=start)[0])
 
     return _read(path, number)
 

@@ -22,7 +22,7 @@ LATEST, ZERO, FP32, STEP = "latest_universal", "zero", "fp32.pt", "step.pt"
 AVERAGE_FILES = {"m": "exp_avg.pt", "v": "exp_avg_sq.pt"}
 """The files of AdamW's running averages, by their marks in jprep's checkpoints."""
 
-_TAG = re.compile(r"global_step(\d+)(\D.*)?")
+_TAG = re.compile(r"global_step(\d+)(\D.*)?", re.ASCII)
 
 
 def is_universal(path: Path) -> bool:
@@ -61,7 +61,7 @@ def open_universal(path: Path) -> dict[str, StoredTensor]:
 
 def step_of_tag(path: Path) -> int:
     """Return the step N of a universal checkpoint whose folder DeepSpeed has called `global_stepN…`; else 0."""
-    tag = _TAG.fullmatch(_tag_folder(path).resolve().name)
+    tag = _TAG.fullmatch(_tag_folder(path).absolute().name)  # not of the folder that a link leads to
     return int(tag[1]) if tag else 0
 
 

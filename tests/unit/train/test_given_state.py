@@ -173,6 +173,19 @@ def test_damaged_states_are_named(rows: Path, bert: Path, universal: Path) -> No
     assert isinstance(found, ConfigError) and "there is no exp_avg.pt" in found.what and found.where == str(folder)
 
 
+@pytest.mark.parametrize("count", [float("nan"), float("inf"), -1, 2.5, 1e30])
+def test_impossible_numbers_of_updates_are_refused(count: float, rows: Path, bert: Path, universal: Path) -> None:
+    file = weight_folder(universal) / "step.pt"
+    write_pytorch(file, count)
+    found = refused(rows, universal, bert)
+    assert isinstance(found, InputError) and "is no number of updates" in found.what and found.where == str(file)
+
+
+def test_a_link_to_a_checkpoint_has_its_own_name(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:
+    (tmp_path / "global_step11").symlink_to((universal / f"global_step{STEP}").rename(universal / "blob"))
+    assert build(rows, tmp_path / "global_step11", bert).made_from["training"]["step"] == STEP + 1
+
+
 def test_the_step_is_in_the_name_of_the_folder_or_in_its_files(rows: Path, bert: Path, universal: Path) -> None:
     tag = (universal / f"global_step{STEP}").rename(universal / "trained")
     assert build(rows, tag, bert).made_from["training"]["step"] == UPDATES
