@@ -45,13 +45,24 @@ def test_outputs_and_gradients_are_those_of_the_formula(mask: str, groups: int, 
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=2e-6)
 
 
+def test_few_tokens_attend_to_many_positions() -> None:
+    query, keys = (jax.random.normal(jax.random.key(0), (ROWS, length, HEADS, SIZE)) for length in (2, LENGTH))
+    mask = jnp.arange(LENGTH) <= jnp.array([[LENGTH - 2], [LENGTH - 1]])
+    found = dot_product_attention(query, keys, keys, mask[None], 0.0, None)
+    wanted = dot_product_attention(
+        jnp.pad(query, ((0, 0), (LENGTH - 2, 0), (0, 0), (0, 0))), keys, keys, MASKS["causal"], 0.0, None
+    )
+    np.testing.assert_allclose(found, wanted[:, -2:], rtol=1e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_half_precision_is_close_to_single_precision(dtype: Any) -> None:
     given = jax.random.normal(jax.random.key(0), (3, 2, 8, 2, 4))
 
     def found(dtype: Any) -> list[Any]:
         halves = tuple(each.astype(dtype) for each in given)
-        return value_and_gradients(lambda *halves: dot_product_attention(*halves, causal_mask(8), 0.0, None), halves, 1)
+        compiled = jax.jit(lambda *halves: dot_product_attention(*halves, causal_mask(8), 0.0, None))
+        return [compiled(*halves), *value_and_gradients(compiled, halves, 1)[1:]]
 
-    for half, single in zip(found(dtype)[1:], found(jnp.float32)[1:], strict=True):
+    for half, single in zip(found(dtype), found(jnp.float32), strict=True):
         np.testing.assert_allclose(half.astype(jnp.float32), single, atol=3e-2)

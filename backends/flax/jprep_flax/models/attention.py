@@ -47,7 +47,7 @@ def _attention(rate: float, query: Array, keys: Array, values: Array, mask: Arra
         rate: share of the probabilities to drop.
         query: (rows, groups, heads of a group, length, size), scaled.
         keys, values: (rows, groups, positions, size).
-        mask: (rows or 1, length or 1, positions).
+        mask: (rows or 1, length or 1, positions). Tokens that attend to nothing need a gradient of 0, as padding has.
         key: random key of dropout; None drops nothing.
     """
     return _forward(rate, query, keys, values, mask, key)[0]
