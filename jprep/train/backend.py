@@ -23,7 +23,7 @@ WORKER_VARIABLES = {
 
 
 def large_pages() -> dict[str, str]:
-    """Return the variable that has Linux's malloc use pages of 2 MiB; a user's own settings of malloc stay.
+    """Return the variable with which glibc's malloc uses pages of 2 MiB; a value set by the user is kept.
 
     It is for workers whose framework allocates a step's arrays anew each time, as XLA does on CPUs: in pages of 4 KiB,
     that takes up to a fifth of the step.
