@@ -57,7 +57,7 @@ def _price(context: click.Context, option: click.Parameter, value: str | None) -
 @OVERRIDES
 @click.option(
     "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
-    help="Resume an existing run from its last valid checkpoint, from another step, or from step 0.",
+    help="Resume an existing run from its last valid checkpoint, from another step, or from the beginning.",
 )  # fmt: skip
 @RESTART
 @click.option("-o", "--output", type=OUTPUT_PATH, help="Run directory. Default: WORK/RECIPE/runs/NAME.")

@@ -123,7 +123,7 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
         **{f"  {one.name}": _share(one, job) for one in job.sources},
         **({"messages": describe_counts(job.chat.counts)} if job.chat else {}),
         **({"  in no part": left_out} if (left_out := _describe_left_out(prepared)) else {}),
-        "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
+        "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs{_before(job)}",
         "time": found.time.text,
         **({"cost": found.cost.text} if found.cost else {}),
         "batch": f"{job.train.batch:,} rows = {where}",
@@ -176,6 +176,10 @@ def _describe_data(prepared: PreparedRun) -> str:
     if job.mix:
         return f"{rows} in an epoch of the mixture, from {tokens:,} tokens"
     return f"{rows}, {tokens:,} tokens" if tokens else rows
+
+
+def _before(job: Job) -> str:
+    return f"; the first {job.steps_before:,} are done" if job.steps_before else ""
 
 
 def _share(source: SeenSource, job: Job) -> str:

@@ -80,7 +80,10 @@ def _lines(content: CardContent) -> Iterator[str]:
     about = f"{exported_config(job.model)['architectures'][0]}, {exported.parameters:,} parameters in {exported.dtype}"
     start = _start(content)
     yield f"A Japanese model that {_TASKS[exported.task][2]}: {about}, trained {start} with jprep {exported.jprep}"
-    yield from (f"({exported.backend}) for {exported.step:,} of {job.steps:,} steps.", "")
+    yield f"({exported.backend}) for {exported.step:,} of {job.steps:,} steps."
+    if job.steps_before:
+        yield f"The first {job.steps_before:,} were of the training that it continues, on data that is not known here."
+    yield ""
     yield from _loading(content)
     yield from hook_lines(job)
     yield from _data(content)

@@ -17,7 +17,7 @@ from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.hooks.config import HOOKS
-from jprep.train.job.config import FORMAT, Job, TrainConfig
+from jprep.train.job.config import FORMAT, GIVEN_STATE, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_conversations, summarize_dataset, summarize_labelled
 from jprep.train.job.features import check_documents
 from jprep.train.job.fingerprint import job_fingerprint
@@ -28,7 +28,7 @@ from jprep.train.optimization.schedule import check_schedule
 from jprep.train.pretrained.halves import with_generator
 from jprep.train.pretrained.init import hash_init, pretrained_config
 from jprep.train.pretrained.location import resolve_init
-from jprep.train.run.directory import GIVEN_STATE, JOB, read_job
+from jprep.train.run.directory import JOB, read_job
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
@@ -96,7 +96,10 @@ def build_job(
         hooks, additions = inspect_hooks(model)
         model, made_from = model | additions, made_from | {HOOKS: msgspec.to_builtins(hooks)}
     steps = _count_steps(train, data)
-    _check_given_steps(made_from, steps)
+    done = made_from.get(GIVEN_STATE, {}).get("step", 0)
+    if steps <= done:
+        what = f"the training to continue has done {done:,} steps, and this run would end after {steps:,}"
+        raise ConfigError(what, where="train.steps", fix=f"set train.steps to the total, above {done:,}")
     return Job(
         jprep=version("jprep"),
         format=FORMAT,
@@ -150,14 +153,6 @@ def _count_steps(train: TrainConfig, data: DataSummary) -> int:
     steps = train.steps or math.ceil(Fraction(repr(train.epochs)) * data.samples / train.batch)
     check_schedule(train.schedule, steps)
     return steps
-
-
-def _check_given_steps(made_from: dict[str, Any], steps: int) -> None:
-    """Raise ConfigError if the training that a run continues has all its steps."""
-    done = made_from[GIVEN_STATE]["step"] if GIVEN_STATE in made_from else 0
-    if steps <= done:
-        what = f"the training to continue has done {done:,} steps, and train.steps is {steps:,}"
-        raise ConfigError(what, where="train.steps", fix="give the steps of both together")
 
 
 def _with_paths_from(train: TrainConfig, run: Path | None) -> TrainConfig:

@@ -38,6 +38,9 @@ def objective_of(task: Task) -> Task:
 FORMAT = 1
 """The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
 
+GIVEN_STATE = "training"
+"""The entry of `Job.made_from` with the step at which a run continues another training."""
+
 UNFINGERPRINTED_KEYS = (
     "log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push", "samples",
     "hosts", "submit",
@@ -58,8 +61,8 @@ class ModelConfig(_Config, frozen=True):
         init: the initial weights: a safetensors file under transformers' names; a folder in Hugging Face form, or its
             name on the Hub (`org/name`, `name`, `org/name@revision`), whose config.json then defines the model; the
             folder of a universal checkpoint of DeepSpeed; "" initializes from the seed.
-        continue_training: whether to continue the training whose universal checkpoint `init` is: the run begins at its
-            step, with its averages.
+        continue_training: whether to resume the training that saved the universal checkpoint in `init`, from its step
+            and with its optimizer's averages.
         vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
             row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
         pad_vocab: the token embedding has a multiple of so many rows while it trains, e.g. 128, which is faster on
@@ -312,6 +315,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     class_weights: list[float] = []
     chat: Chat | None = None
     dropout_masks: int = 1
+
+    @property
+    def steps_before(self) -> int:
+        """The steps that were done before the run, which begins after them; see `ModelConfig.continue_training`."""
+        return int(self.made_from.get(GIVEN_STATE, {}).get("step", 0))
 
     def epochs(self, step: int) -> float:
         """Return the passes over the data until a step; rows of other lengths count by their tokens."""

@@ -40,14 +40,13 @@ from jprep.train.pretrained.given_state import ensure_given_state
 from jprep.train.pretrained.init import transferred_rows
 from jprep.train.pretrained.start import describe_init, generator_init_path, init_path
 from jprep.train.results.deletion import check_restart, delete_run
-from jprep.train.run.commit import step_of
 from jprep.train.run.directory import (
     INIT,
     INIT_HASH,
     checkpoints_of,
-    given_state,
     open_run,
     output_directory,
+    read_job,
     sample_lists_folder,
 )
 from jprep.train.run.log import Say, on_stderr
@@ -255,8 +254,9 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
         MachineError: another process trains there, or the directory is not writable.
         ConfigError, InputError: the file of initial weights has changed.
     """
-    job, run = prepared.job, prepared.run
-    open_run(run, job, say)
+    run = prepared.run
+    open_run(run, prepared.job, say)
+    job = read_job(run)  # with the jobs that an extended one continues
     with output_directory(run).claim():  # whoever holds the lock deletes unfinished files
         copy_hook_files(run, prepared.hook_files)
         _ensure_initial_weights(run, job, say)
@@ -277,7 +277,7 @@ def train(
 
     Args:
         prepared: from `prepare_run`.
-        resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
+        resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` from the beginning.
         say: called with a message for the user.
         profile: the steps to profile (`jprep.train.run.profile`); None for none.
         command: the command line that starts it, which is stored in the run directory for `jprep service`.
@@ -315,7 +315,7 @@ def delete_earlier_run(prepared: PreparedRun, profile: ProfileSteps | None = Non
     check_destination(job.train.push, say)
     check_trackers(prepared.run, job.train.trackers, say)
     if profile:
-        check_profile(profile, job.steps, 0)
+        check_profile(profile, job.steps, job.steps_before)
     check_restart([job.train.checkpoint.mirror])
     delete_run(prepared.run)
 
@@ -329,8 +329,7 @@ def replan_of(prepared: PreparedRun) -> Replan | None:
 
 def _profiled_plan(prepared: PreparedRun, resume: str, profile: ProfileSteps) -> Plan:
     """Return the plan with the steps to profile, if the run will compute them."""
-    first = given_state(prepared.run, prepared.job)
-    done = step_of(first) if first else 0
+    done = prepared.job.steps_before
     if resume != "never":
         done = int(resume) if resume != "auto" else max(done, _saved_step(prepared))
     check_profile(profile, prepared.job.steps, done)

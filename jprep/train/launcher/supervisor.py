@@ -83,8 +83,8 @@ def supervise(
     Args:
         run: a directory made by `open_run`.
         plan: how the worker is started.
-        resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0. Later
-            checkpoints are set aside.
+        resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts from the
+            beginning. Later checkpoints are set aside.
         say: called with a message for the user.
         backoff: seconds before the first restart; doubled for each further one without progress, up to a minute.
         mirror: copies the run elsewhere meanwhile.
@@ -111,7 +111,7 @@ def supervise(
         checkpoints = checkpoints_of(run, job)
         checkpoints.clean()
         if resume != "auto":
-            rewind(run, checkpoints, 0 if resume == "never" else int(resume))
+            rewind(run, checkpoints, 0 if resume in ("never", str(job.steps_before)) else int(resume))
         with (
             announced_end(run, plan) as codes,
             StopRequests() as requests,
@@ -168,7 +168,7 @@ class _Supervisor:
         code = None
         while code is None:
             latest = checkpoint_to_resume(self._run, self._checkpoints)
-            step = latest.step if latest else 0
+            step = latest.step if latest else self._job.steps_before
             if is_complete(self._run, self._job, step):
                 return self._finished(step)
             self._reached = max(step, self._reached)
@@ -246,8 +246,8 @@ class _Supervisor:
         return f"it exited with code {code}" if code >= 0 else f"it was killed by {signal_name(-code)}"
 
     def _saved_step(self) -> int:
-        """Return the step of the newest checkpoint."""
-        return max((one.step for one in self._checkpoints.committed()), default=0)
+        """Return the step of the newest checkpoint, or that with which the run begins."""
+        return max((one.step for one in self._checkpoints.committed()), default=self._job.steps_before)
 
     def _logged_step(self) -> int:
         """Return the last logged step."""

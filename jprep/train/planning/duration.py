@@ -103,7 +103,10 @@ def _flops(job: Job) -> float:
     section = job.train
     return float(
         sum(
-            (end - begin) * section.batch * length * flops_per_token(job.model, job.parameters, length)
+            max(0, end - max(begin, job.steps_before))
+            * section.batch
+            * length
+            * flops_per_token(job.model, job.parameters, length)
             for begin, end, length in section.lengths_until(job.steps)
         )
     )

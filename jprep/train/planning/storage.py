@@ -68,9 +68,8 @@ def estimate_storage(job: Job, plan: Plan, host: Host, run: Path) -> StorageEsti
     kept = keep.keep_last + keep.keep_best
     continues = job.train.model.continue_training
     total = (kept + 1 + continues) * each + _WEIGHT * job.parameters
-    start = "the state to continue, which has the size of one, and the initial weights"
-    text = f"{_gb(total)} for {kept} checkpoints of {_gb(each)}, one being written"
-    text += f", {start}" if continues else " and the initial weights"
+    more = ", one for the training to continue," if continues else ""
+    text = f"{_gb(total)} for {kept} checkpoints of {_gb(each)}, one being written{more} and the initial weights"
     if (plan.target or default_target(plan, host)).elsewhere:
         return StorageEstimate(each, total, text)
     free = _free_disk(run)

@@ -9,7 +9,7 @@ from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError, InputError
 from jprep.io.atomic import file_sha256
 from jprep.io.safetensors_file import DTYPE_BYTES, TensorFiles
-from jprep.train.job.config import Job, TrainConfig
+from jprep.train.job.config import GIVEN_STATE, Job, TrainConfig
 from jprep.train.models.initial_weights import check_init_weights, format_shape
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.models.weights import TensorSpecs, parameters
@@ -18,14 +18,21 @@ from jprep.train.pretrained.location import WHERE
 from jprep.train.pretrained.pickled_tensors import read_pickled_number, read_pickled_tensor
 from jprep.train.pretrained.start import init_path
 from jprep.train.pretrained.stored_tensors import StoredTensor
-from jprep.train.pretrained.universal import AVERAGE_FILES, STEP, is_universal, step_of_tag, with_shapes
+from jprep.train.pretrained.universal import (
+    AVERAGE_FILES,
+    STEP,
+    is_universal,
+    step_of_tag,
+    universal_files,
+    with_shapes,
+)
+from jprep.train.pretrained.weights import weight_files
 from jprep.train.run.checkpoint_files import OPTIMIZER, WEIGHTS, TrainProgress, write_part, write_progress
-from jprep.train.run.directory import GIVEN_STATE, INIT, given_state, given_states
+from jprep.train.run.directory import INIT, given_state_store
 from jprep.train.run.log import Say
 
-KEY = "train.model.continue_training"
 _MOST_UPDATES = 1 << 53
-_WITHOUT = "remove continue_training, which begins a new training with the weights"
+_WITHOUT = "remove continue_training to begin a new training with these weights"
 
 
 class GivenState(NamedTuple):
@@ -51,16 +58,10 @@ def read_given_state(train: TrainConfig, model: TransformersConfig, path: Path) 
         path: the universal checkpoint.
 
     Raises:
-        ConfigError: it is none, or lacks an average of a trained weight; or its step is unknown.
+        ConfigError: it is not a universal checkpoint, or lacks an average of a trained weight; or its step is unknown.
         InputError: a file is damaged.
     """
-    if not is_universal(path):
-        what = "only the training of a universal checkpoint of DeepSpeed can be continued"
-        raise ConfigError(what, where=str(path), fix=f"give one as {WHERE}, or {_WITHOUT}")
-    if train.model.vocabulary == "transfer" or train.optimizer.kind == "muon":
-        what = "the averages are AdamW's, for the same vocabulary"
-        fix = f'remove vocabulary = "transfer" and optimizer.kind = "muon", or {_WITHOUT}'
-        raise ConfigError(what, where=KEY, fix=fix)
+    _refuse_unsupported(train, path)
     tensors = {name: one for name, one in parameters(model, train.objective).items() if one.trained}
     weights = check_init_weights(model, train.objective, path)
     if missing := sorted(tensors.keys() - weights.keys()):
@@ -68,6 +69,21 @@ def read_given_state(train: TrainConfig, model: TransformersConfig, path: Path) 
         raise ConfigError(what, where=str(path), fix=f"use the task and the labels of that training, or {_WITHOUT}")
     folders = {name: weights[name].path.parent for name in tensors}
     return GivenState(*_steps(path, folders), _averages(folders, tensors))
+
+
+def _refuse_unsupported(train: TrainConfig, path: Path) -> None:
+    """Raise ConfigError if there is no training to continue, or if averages would not fit the weights."""
+    if not is_universal(path) or weight_files(path) != universal_files(path):
+        what = "only the training of a universal checkpoint of DeepSpeed can be continued"
+        fix = f"give its folder global_stepN…, without a model.safetensors, as {WHERE}; or {_WITHOUT}"
+        raise ConfigError(what, where=str(path), fix=fix)
+    for used, key, what in (
+        (train.optimizer.kind == "muon", "optimizer.kind", "Muon cannot continue AdamW's averages"),
+        (train.model.vocabulary == "transfer", "model.vocabulary", "averages cannot be moved to another vocabulary"),
+        (bool(train.rtd.generator_init), "rtd.generator_init", "a generator from elsewhere has no averages"),
+    ):
+        if used:
+            raise ConfigError(what, where=f"train.{key}", fix=f"remove {key}, or {_WITHOUT}")
 
 
 def hash_given_state(train: TrainConfig, model: TransformersConfig, path: Path) -> dict[str, dict[str, Any]]:
@@ -91,8 +107,8 @@ def ensure_given_state(run: Path, job: Job, say: Say) -> None:
         ConfigError, InputError: the universal checkpoint has changed.
         MachineError: the disk is full or not writable.
     """
-    path, store = init_path(job, run), given_states(run, job)
-    if path is None or given_state(run, job) is None:
+    path, store = init_path(job, run), given_state_store(run, job)
+    if path is None or not job.steps_before:
         return
     store.clean()
     if store.latest(lambda folder, problem: say(f"{folder} is damaged and is written again: {problem}")):

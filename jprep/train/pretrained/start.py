@@ -10,7 +10,6 @@ from jprep.train.job.config import Job
 from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.models.weights import parameters
 from jprep.train.pretrained.vocabulary import RowSources
-from jprep.train.run.directory import GIVEN_STATE
 
 _SHOWN = 4  # names of tensors
 
@@ -31,8 +30,8 @@ def describe_init(job: Job, run: Path) -> str:
     rows: RowSources | None = [] if job.train.model.vocabulary == "transfer" else None  # of any number
     given = check_init_weights(job.model, job.train.objective, init, rows, generator_init_path(job, run))
     fresh = [name for name in parameters(job.model, job.train.objective) if name not in given]
-    state = job.made_from.get(GIVEN_STATE)
-    continues = f"; the run continues their training after step {state['step']:,}" if state else ""
+    done = job.steps_before
+    continues = f"; the run continues their training after step {done:,}" if done else ""
     return f"from {name_of(init) or init}; {_from_seed(fresh)}{continues}"
 
 

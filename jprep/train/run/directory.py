@@ -15,7 +15,7 @@ from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import RUN
 from jprep.engine.runner import refuse_mismatch
-from jprep.errors import ConfigError, MismatchError
+from jprep.errors import ConfigError, InputError, MismatchError
 from jprep.io.atomic import write_atomic
 from jprep.io.retry import retry_transient
 from jprep.io.shared.late import retry_stale
@@ -27,7 +27,7 @@ from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import OTHER_RUN, extend_job
 from jprep.train.job.renamed import rename_job_options, rename_schedule
 from jprep.train.run.checkpoints import CheckpointStore
-from jprep.train.run.commit import checkpoint_name
+from jprep.train.run.commit import await_files, checkpoint_name, find_checkpoint_damage, read_commit
 from jprep.train.run.data_lock import check_data, write_data_lock
 from jprep.train.run.log import Say, on_stderr
 from jprep.train.run.ranks import RANKS
@@ -41,9 +41,6 @@ LISTS = "lists"
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
 START = "start"
 """The folder with the training state that a run begins with, if it continues another training."""
-
-GIVEN_STATE = "training"
-"""The entry of `Job.made_from` with the step of that state."""
 
 GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
@@ -173,20 +170,38 @@ def checkpoints_of(run: Path, job: Job) -> CheckpointStore:
     return CheckpointStore(run / CHECKPOINTS, job.fingerprint, *more)
 
 
-def given_states(run: Path, job: Job) -> CheckpointStore:
+def given_state_store(run: Path, job: Job) -> CheckpointStore:
     """Return where a run that continues another training has the state that it begins with, as a checkpoint."""
     return CheckpointStore(run / START, job.fingerprint, earlier=job.earlier)
 
 
 def given_state(run: Path, job: Job) -> Path | None:
     """Return the folder of the training state that a run begins with; None if it begins at step 0."""
-    given = job.made_from.get(GIVEN_STATE)
-    return run / START / checkpoint_name(given["step"]) if given else None
+    return run / START / checkpoint_name(job.steps_before) if job.steps_before else None
 
 
-def state_to_resume(run: Path, job: Job, checkpoint: str) -> Path | None:
-    """Return the folder of a checkpoint by its name; for "", that of the state that the run begins with, if any."""
-    return run / CHECKPOINTS / checkpoint if checkpoint else given_state(run, job)
+def state_to_resume(run: Path, job: Job, checkpoint: str, *, check: bool) -> Path | None:
+    """Return the folder that a worker resumes from; None at step 0.
+
+    Args:
+        run: the run directory.
+        job: the job.
+        checkpoint: the name of a checkpoint, whose hashes were checked; "" for the state that the run begins with.
+        check: whether to check the hashes of that state.
+
+    Raises:
+        InputError: it is missing or damaged.
+        MachineError: it cannot be read.
+    """
+    folder = run / CHECKPOINTS / checkpoint if checkpoint else given_state(run, job)
+    if folder is None:
+        return None
+    commit = read_commit(await_files(folder)) if check and not checkpoint else ""
+    problem = commit if isinstance(commit, str) else find_checkpoint_damage(folder, commit)
+    if problem:
+        fix = "run the same `jprep train` again, which writes it again"
+        raise InputError(f"the state that the run begins with is damaged: {problem}", where=str(folder), fix=fix)
+    return await_files(folder)
 
 
 def sample_lists_folder(dataset: Path, run: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Find the checkpoint that a run resumes from. A run that has saved steps never restarts at step 0 by itself."""
+"""Find the checkpoint that a run resumes from. A run that has saved steps never begins again by itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checkpoint_to_resume(run: Path, checkpoints: CheckpointStore) -> Checkpoint 
     if found is None and (saved := saved_steps(_all_events(run))):
         what = f"the run has saved {max(saved)} steps, and no valid checkpoint is left"
         command = f"{shlex.quote(sys.executable)} -m jprep.train.run.rewind {shlex.quote(str(run))}"
-        fix = f"restore a checkpoint; or, to start at step 0, run `{command}`, then the same command again"
+        fix = f"restore a checkpoint; or, to start from the beginning, run `{command}`, then the same command again"
         raise InputError(what, where=str(run), fix=fix)
     return found
 

@@ -21,7 +21,7 @@ from jprep.train.job.config import Job
 from jprep.train.job.intervals import is_interval_end
 from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
 from jprep.train.run.checkpoints import Rank
-from jprep.train.run.commit import await_files, step_of
+from jprep.train.run.commit import step_of
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import HEARTBEAT, INIT, checkpoints_of, read_job, state_to_resume, write_environment
 from jprep.train.run.events import MEMORY, EventKind, record_event
@@ -91,8 +91,7 @@ class Session:
         self._sync = RankSync(self.run, start.attempt, self._rank, self._world, timeout)
         self._saver = CheckpointSaver(self._checkpoints, Rank(self._rank, self._world, timeout), self._record_saved)
         self._resources.callback(self._saver.close)
-        state = state_to_resume(self.run, self.job, start.resume)
-        self.resume = await_files(state) if state else None
+        self.resume = state_to_resume(self.run, self.job, start.resume, check=not self._rank)
         self.start = self._step = step_of(self.resume) if self.resume else 0
         self._validated = 0, dict[str, float]()
         self._patience = patience_at(self.run, self.job, self.start)

@@ -35,7 +35,7 @@ class RunStart(msgspec.Struct, frozen=True):
 
     Attributes:
         attempt: the attempt's unique name.
-        resume: the name of the checkpoint's folder; "" to begin at step 0.
+        resume: the name of the checkpoint's folder; "" to start from the beginning.
     """
 
     attempt: str

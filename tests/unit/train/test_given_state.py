@@ -10,16 +10,21 @@ import numpy as np
 import pytest
 
 from jprep.errors import ConfigError, InputError, JprepError, MismatchError
+from jprep.train.backend import Host, Plan
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
+from jprep.train.launcher.launch import PreparedRun, create_run, delete_earlier_run
 from jprep.train.models.initial_weights import write_initial_weights
-from jprep.train.pretrained.given_state import ensure_given_state
+from jprep.train.planning import duration
+from jprep.train.pretrained.given_state import ensure_given_state, read_given_state
 from jprep.train.pretrained.start import describe_init
 from jprep.train.results.deletion import delete_run
 from jprep.train.run.checkpoint_files import CheckpointReader
-from jprep.train.run.directory import INIT, START, given_state, open_run
+from jprep.train.run.directory import INIT, START, given_state, open_run, read_job
+from jprep.train.run.profile import ProfileSteps
 from jprep.train.worker.session import Session
 from tests.fakes.hugging_face import SIZES, weights, write_pytorch
+from tests.fakes.numpy_backend import Numpy
 
 MODEL = {"model_type": "bert", **SIZES, "max_position_embeddings": 32}
 STEP, UPDATES, STEPS = 10, 9, 12
@@ -119,6 +124,48 @@ def test_a_damaged_state_is_written_again(tmp_path: Path, rows: Path, bert: Path
     assert file.stat().st_mtime_ns == changed
 
 
+@pytest.mark.parametrize("damage", ["flip", "delete"])
+def test_a_worker_without_a_supervisor_refuses_a_damaged_state(
+    damage: str, tmp_path: Path, rows: Path, bert: Path, universal: Path
+) -> None:
+    run = tmp_path / "run"
+    created(run, build(rows, universal, bert, run))
+    file = run / START / "step-00000010" / "optimizer.safetensors"
+    data = file.read_bytes()
+    file.unlink() if damage == "delete" else file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(InputError, match="the state that the run begins with is damaged") as error:
+        Session(run)
+    assert "jprep train" in error.value.fix
+
+
+def test_an_extended_run_keeps_the_state_it_began_with(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:
+    run, plan = tmp_path / "run", Plan((), {}, 1, 2, 1, 0)
+    host = Host("python", 1, 1 << 30)
+    for steps in (STEPS, STEPS + 2, STEPS + 2):
+        job = build(rows, universal, bert, run, steps=steps, schedule={"kind": "constant"})
+        create_run(PreparedRun(Numpy(), job, run, plan, host), say=lambda text: None)
+        assert [path.name for path in (run / START).iterdir()] == ["step-00000010"]
+    assert read_job(run).earlier and read_job(run).steps == STEPS + 2
+
+
+def test_a_restart_with_a_profile_keeps_the_run_if_it_would_not_compute_the_steps(
+    tmp_path: Path, rows: Path, bert: Path, universal: Path
+) -> None:
+    run = tmp_path / "run"
+    job = build(rows, universal, bert, run)
+    created(run, job)
+    prepared = PreparedRun(Numpy(), job, run, Plan((), {}, 1, 2, 1, 0), Host("python", 1, 1 << 30))
+    with pytest.raises(ConfigError, match="resumes after step 10"):
+        delete_earlier_run(prepared, ProfileSteps(3, 5))
+    assert (run / START).exists()
+
+
+def test_the_duration_is_that_of_the_steps_that_are_left(rows: Path, bert: Path, universal: Path) -> None:
+    whole, left = build(rows, "", bert), build(rows, universal, bert)
+    assert left.steps_before == STEP and whole.steps_before == 0
+    assert duration._flops(left) == pytest.approx(duration._flops(whole) * (STEPS - STEP) / STEPS)
+
+
 def test_a_restart_deletes_the_state(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:
     run = tmp_path / "run"
     created(run, build(rows, universal, bert, run))
@@ -149,9 +196,17 @@ def test_what_cannot_be_continued_is_refused(tmp_path: Path, rows: Path, bert: P
     only = {"model": {"continue_training": True}}
     assert "needs a universal checkpoint" in refused(rows, "", bert, **only).what
     assert "only the training of a universal checkpoint" in refused(rows, bert, bert, model={"config": {}}).what
+    shutil.copy(bert / "model.safetensors", universal)
+    assert "without a model.safetensors" in refused(rows, universal, bert).fix
+    (universal / "model.safetensors").unlink()
     found = refused(rows, universal, bert, steps=STEP)
-    assert found.what == "the training to continue has done 10 steps, and train.steps is 10"
+    assert found.what == "the training to continue has done 10 steps, and this run would end after 10"
     assert "AdamW's" in refused(rows, universal, bert, optimizer={"kind": "muon"}).what
+    for key, value in (("model", {"vocabulary": "transfer"}), ("rtd", {"generator_init": str(bert)})):
+        train = parse_train_config(section(rows, str(universal), **{key: value}), "here")
+        with pytest.raises(ConfigError) as error:
+            read_given_state(train, build(rows, universal, bert).model, universal)
+        assert error.value.where == f"train.{key}.{next(iter(value))}"
     shutil.rmtree(universal / f"global_step{STEP}" / "zero" / "classifier.weight")
     shutil.rmtree(universal / f"global_step{STEP}" / "zero" / "classifier.bias")
     found = refused(rows, universal, bert)
