@@ -75,6 +75,7 @@ def job(steps: int, samples: int = 1000, **options: object) -> Any:
     section = TrainConfig(batch=10, length=100, precision="bf16")
     model = {"model_type": "gpt2", "n_layer": 2, "n_embd": 8}
     return SimpleNamespace(
+        steps_before=0,
         train=section,
         model=model,
         parameters=10**6,
