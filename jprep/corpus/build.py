@@ -107,7 +107,7 @@ def output_directory(folder: Path) -> OutputDirectory:
 def stage_names(config: CorpusConfig) -> list[str]:
     """Return the names of the stages that a build may run; which ones it needs is known when it runs."""
     near = [NearPairs.name, NearClusters.name] if config.dedup.near else []
-    dedup = [ExactDedup.name, *near, SegmentStage.name] if needs_dedup(config) else []
+    dedup = [*near, ExactDedup.name, SegmentStage.name] if needs_dedup(config) else []
     return [InputsStage.name, ReadStage.name, *dedup, HashIds.name, FindRepeatedIds.name]
 
 
@@ -227,12 +227,13 @@ class _Build:
         hashes = self._hash_files(read, HASHES)
         dedup = self._recipe.corpus.dedup
         frequent = dedup.sentences or dedup.paragraphs
-        exact = ExactDedup(hashes, f"{STATE}/dedup/", read_from, frequent)
+        near = self._near_clusters(read, read_from)
+        clusters = near[0] if near and dedup.exact_needs_near else None
+        exact = ExactDedup(hashes, f"{STATE}/dedup/", read_from, frequent, clusters)
         deduplicated = self._stage(exact)
         drops = list_outputs(deduplicated)
         self._verify(drops)
         self._out.consume([output for output in hashes if output], exact, deduplicated)
-        near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]
         corpus, documents = self._recipe.corpus, self._made_from["documents"]
         described = [*documents.get("signals", []), *documents.get("line_signals", [])]

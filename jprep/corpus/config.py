@@ -151,6 +151,13 @@ class DedupConfig(ConfigSection, frozen=True):
     sentences: FrequentConfig | None = None
     near: NearConfig | None = None
 
+    @property
+    def exact_needs_near(self) -> bool:
+        """Whether the first occurrence of a text may be in a document that `near` drops in favour of a later one."""
+        if self.near is None or not self.near.drop:
+            return False
+        return bool(self.lines or self.paragraphs or self.sentences or (self.documents and self.near.keep != "first"))
+
 
 class CorpusConfig(ConfigSection, frozen=True):
     """The `[corpus]` section. The steps are applied in the order of the fields.

@@ -2,7 +2,8 @@
 
 Hashes are divided into buckets by their first bits. One task sorts one bucket, so memory depends on the size of a
 bucket, not of the corpus. The first occurrence, in the order of sources, files and documents, is kept. Hashes have 128
-bits: among 10¹⁰ lines the probability of any collision is below 10⁻¹⁸.
+bits: among 10¹⁰ lines the probability of any collision is below 10⁻¹⁸. Occurrences in near-duplicates that are dropped
+come after all others, so that no text is dropped in favour of one that does not stay either.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from jprep.corpus.dedup.hashes import (
     slice_between,
     write_records,
 )
+from jprep.corpus.dedup.near.clusters import are_dropped
 from jprep.engine.stage import Output, Result, Task
 
 DROPS = "drops"
@@ -56,6 +58,8 @@ class ExactDedup(BucketStage):
         folder: where to write, relative to the corpus, with a trailing slash.
         made_from: fingerprint of the read stage.
         frequent: which of the lines, or sentences, that occur several times are dropped.
+        near: the output of `NearClusters`, which the caller verifies, if documents that it drops could have the first
+            occurrence of a text.
     """
 
     name = "dedup"
@@ -66,31 +70,39 @@ class ExactDedup(BucketStage):
         folder: str,
         made_from: str,
         frequent: FrequentConfig | None = None,
+        near: Output | None = None,
     ) -> None:
         super().__init__(hashes)
         self._folder, self._made_from = folder, made_from
-        self._frequent = frequent or FrequentConfig()
+        self._frequent, self._near = frequent or FrequentConfig(), near
 
     def fields(self) -> dict[str, Any]:
-        """Return the fingerprint fields: the documents and the hash function."""
-        return {"documents": self._made_from, "hash": "xxh3_128"}
+        """Return the fingerprint fields: the documents, the hash function, and near-duplicates."""
+        near = {"near": self._near.sha256} if self._near else {}
+        return {"documents": self._made_from, "hash": "xxh3_128", **near}
 
     def run(self, task: Task, root: Path) -> Result:
         """Find the duplicates among the hashes of one bucket."""
-        drops = _repeats(*self._buckets.records(task.payload, root), self._frequent)
+        import numpy as np
+
+        records, shards = self._buckets.records(task.payload, root)
+        gone = np.zeros(len(records), bool)
+        if self._near:
+            gone = are_dropped(shards, records["row"], root, self._near)
+        drops = _repeats(records, shards, gone, self._frequent)
         path = f"{self._folder}{DROPS}/{task.id}"
         return Result([write_records(root, path, drops)])
 
 
-def _repeats(records: Any, shards: Any, frequent: FrequentConfig) -> Any:
-    """Return the records to drop, sorted by position. Lines do not match whole documents.
+def _repeats(records: Any, shards: Any, gone: Any, frequent: FrequentConfig) -> Any:
+    """Return the records to drop, sorted by position. Lines do not match whole documents; `gone` ones come last.
 
     Of whole documents, these are all but the first of each hash; of lines, those of hashes that occur too often.
     """
     import numpy as np
 
     whole = records["line"] == WHOLE_DOCUMENT
-    order = np.lexsort((records["line"], records["row"], shards, whole, records["low"], records["high"]))
+    order = np.lexsort((records["line"], records["row"], shards, gone, whole, records["low"], records["high"]))
     records, shards, whole = records[order], shards[order], whole[order]
     begins = hash_begins(records)
     begins[1:] |= whole[1:] != whole[:-1]

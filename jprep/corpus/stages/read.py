@@ -318,7 +318,8 @@ class ReadStage(Stage):
         if near is None:
             return frequent
         options = {key: value for key, value in msgspec.to_builtins(near).items() if key != "score" or value}
-        return frequent | {"near": options | describe_signatures()}
+        order = {"order": "near, exact"} if dedup.exact_needs_near else {}  # it was the opposite in 0.1.0
+        return frequent | {"near": options | describe_signatures() | order}
 
     def _hash_writers(self, source: int) -> dict[str, HashWriter]:
         """Return what collects the hashes of one task of a source, by the name of the folder for their file."""

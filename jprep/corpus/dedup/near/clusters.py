@@ -197,6 +197,34 @@ def _sizes(parents: Any) -> Any:
     return sizes
 
 
+def are_dropped(shards: Any, rows: Any, root: Path, clusters: Output) -> Any:
+    """Return whether each document is dropped in favour of another one of its cluster.
+
+    Memory does not grow with the number of clusters.
+
+    Args:
+        shards, rows: the places of the documents, (documents,), in any order and repeated.
+        root: the folder of the corpus.
+        clusters: the output of `NearClusters`, which is verified.
+    """
+    import numpy as np
+
+    places, numbers = np.unique(_places(shards, rows), return_inverse=True)
+    dropped = np.zeros(len(places), bool)
+    for chunk in range(0, clusters.rows if len(places) else 0, _CHUNK):
+        members = map_records(root / clusters.path, _member_type())[chunk : chunk + _CHUNK]
+        gone = _places(members["shard"], members["row"])[members["keep"] == 0]
+        found = np.minimum(np.searchsorted(places, gone), len(places) - 1)
+        dropped[found[places[found] == gone]] = True
+    return dropped[numbers]
+
+
+def _places(shards: Any, rows: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(shards).astype(np.uint64) << np.uint64(32) | np.asarray(rows).astype(np.uint64)
+
+
 def members_of_shard(shard: int, root: Path, clusters: Output) -> dict[int, Membership]:
     """Return the memberships of a shard's documents by row, from the output of `NearClusters`, which is verified."""
     if not clusters.rows:

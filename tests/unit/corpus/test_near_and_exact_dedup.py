@@ -1,0 +1,125 @@
+"""Exact and near-duplicates together: of equal texts, one stays that near-duplicates do not drop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jprep.corpus.api import Corpus
+from jprep.corpus.config import decode_recipe
+from jprep.corpus.dedup import hashes as hash_files
+from jprep.corpus.dedup.near import clusters
+
+LETTERS = list("あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろ東西南北山川海")
+
+
+def line(seed: int, length: int = 40) -> str:
+    return "".join(np.random.default_rng(seed).choice(LETTERS, length)) + "。"
+
+
+def lines(*seeds: int) -> str:
+    return "\n".join(map(line, seeds))
+
+
+SHARED = range(12)
+EXTRA = 100
+
+
+@pytest.fixture(autouse=True)
+def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each input file a task of its own, and have several buckets and chunks."""
+    monkeypatch.setattr("jprep.corpus.stages.planned_shards._GROUP", 1)
+    monkeypatch.setattr(hash_files, "_BUCKET", 100)
+    monkeypatch.setattr(clusters, "_CHUNK", 3)
+
+
+def build(folder: Path, texts: Sequence[str], dedup: dict[str, Any], workers: int = 1) -> Corpus:
+    """Build a corpus from files of two documents, whose `score` is their number."""
+    folder.mkdir(parents=True)
+    paths = []
+    for part in range(0, len(texts), 2):
+        paths.append(str(folder / f"{part:04}.jsonl"))
+        rows = [
+            {"id": str(number), "score": str(number), "text": texts[number]}
+            for number in range(part, min(part + 2, len(texts)))
+        ]
+        Path(paths[-1]).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    source = {"name": "s", "paths": paths, "reader": {"use": "jsonl", "id": "id", "meta": ["score"]}}
+    steps = {"normalizers": [], "splitter": "none", "segmenter": "none", "dedup": dedup}
+    recipe = decode_recipe({"name": "near", "corpus": {"sources": [source], **steps}})
+    return Corpus.build(recipe, folder / "corpus", workers=workers)
+
+
+def test_the_best_of_equal_documents_stays(tmp_path: Path) -> None:
+    texts = [lines(*SHARED), line(300, 200), lines(*SHARED)]
+    corpus = build(tmp_path / "a", texts, {"near": {"keep": "best", "score": "score"}})
+    assert [(doc.id, doc.text) for doc in corpus] == [("s:1", texts[1]), ("s:2", texts[2])]
+    assert [(each.id, each.reason) for each in corpus.rejects()] == [("s:0", "duplicate")]
+
+
+def test_a_line_of_a_dropped_document_stays_where_it_occurs_later(tmp_path: Path) -> None:
+    texts = [lines(*SHARED), lines(*SHARED, EXTRA), lines(200, EXTRA, 201)]
+    corpus = build(tmp_path / "a", texts, {"lines": True, "near": {}})
+    assert [(doc.id, doc.text) for doc in corpus] == [("s:0", texts[0]), ("s:2", texts[2])]
+
+
+def test_the_longest_document_keeps_its_lines(tmp_path: Path) -> None:
+    texts = [lines(*SHARED), lines(*SHARED, EXTRA)]
+    corpus = build(tmp_path / "a", texts, {"lines": True, "near": {"keep": "longest"}})
+    assert [(doc.id, doc.text) for doc in corpus] == [("s:1", texts[1])]
+
+
+NEARS = [{}, {"keep": "longest"}, {"keep": "best", "score": "score"}, {"drop": False}]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_do_not_change_the_bytes(tmp_path: Path, workers: int) -> None:
+    texts = [lines(*SHARED[: 6 + number % 7], 100 + number % 5) for number in range(30)]
+    dedup = {"lines": True, "near": {"keep": "longest"}}
+    one = build(tmp_path / "one" / "same", texts, dedup).manifest
+    assert build(tmp_path / str(workers) / "same", texts, dedup, workers).manifest == one
+
+
+@pytest.mark.parametrize("near", NEARS)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(documents=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=7))
+def test_no_line_is_lost_that_a_remaining_document_had(
+    tmp_path_factory: pytest.TempPathFactory, near: dict[str, Any], documents: list[list[int]]
+) -> None:
+    texts = [lines(*SHARED, *(EXTRA + extra for extra in extras)) for extras in documents]
+    corpus = build(tmp_path_factory.mktemp("build") / "a", texts, {"lines": True, "near": near})
+    dropped = {
+        int(each.id[2:]): each.step for each in corpus.rejects() if each.step in ("dedup.near", "dedup.documents")
+    }
+    staying = [one for number, one in enumerate(texts) if number not in dropped]
+    near_dropped = [texts[number] for number, step in dropped.items() if step == "dedup.near"]
+    assert all(texts[number] in staying + near_dropped for number in dropped)
+    expected = {each for one in staying for each in one.split("\n")}
+    written = [each for doc in corpus for each in doc.text.split("\n")]
+    assert len(written) == len(set(written))
+    assert set(written) == expected
+
+
+@pytest.mark.parametrize(
+    ("dedup", "named"),
+    [
+        ({"near": {}}, False),
+        ({"lines": True, "near": {"drop": False}}, False),
+        ({"documents": False, "near": {"keep": "longest"}}, False),
+        ({"lines": True, "near": {}}, True),
+        ({"paragraphs": {"max_count": 3, "keep": 1}, "near": {}}, True),
+        ({"near": {"keep": "longest"}}, True),
+    ],
+)
+def test_the_order_is_part_of_the_fingerprint_where_it_matters(
+    tmp_path: Path, dedup: dict[str, Any], named: bool
+) -> None:
+    made_from = build(tmp_path / "a", [lines(1)], dedup).manifest.made_from["documents"]["dedup"]["near"]
+    assert made_from.get("order") == ("near, exact" if named else None)
