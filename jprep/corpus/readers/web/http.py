@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -19,6 +21,8 @@ _TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _CONTROL = re.compile("[\x00-\x1f\x7f]+")
 _CHUNK = 1 << 20
+_DEFLATED = ("gzip", "x-gzip", "deflate")
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
 class Capture(msgspec.Struct):
@@ -33,6 +37,7 @@ class Capture(msgspec.Struct):
         reason: why the record is no page, or "".
         detail: more on the reason.
         undecoded: whether the body does not have the compression or chunks that its header declares.
+        incomplete: whether the compressed body ends early, so that the page lacks its end.
     """
 
     url: str = ""
@@ -43,6 +48,7 @@ class Capture(msgspec.Struct):
     reason: str = ""
     detail: str = ""
     undecoded: bool = False
+    incomplete: bool = False
 
 
 def capture_of(raw: RawRecord, limit: int) -> Capture:
@@ -52,16 +58,16 @@ def capture_of(raw: RawRecord, limit: int) -> Capture:
         raw: the record.
         limit: maximum size of a page in bytes.
     """
-    capture = _capture(raw, limit, "all")
+    capture = _capture(raw, limit, decode=True)
     if capture.reason == "malformed_http":
         # Some crawlers store the body decoded, and the headers as they came.
-        stored = _capture(raw, limit, "none")
+        stored = _capture(raw, limit, decode=False)
         if not stored.reason and _LOOKS_HTML.match(stored.body):
             return msgspec.structs.replace(stored, undecoded=True)
     return capture
 
 
-def _capture(raw: RawRecord, limit: int, decode: str) -> Capture:
+def _capture(raw: RawRecord, limit: int, decode: bool) -> Capture:
     record = None if raw.fault == "damaged" else _parsed(raw.data)
     if record is None:
         return Capture(reason="damaged", detail=raw.detail or "the WARC header cannot be read")
@@ -69,7 +75,7 @@ def _capture(raw: RawRecord, limit: int, decode: str) -> Capture:
     kind = str(record.record_type)
     if kind == "conversion":
         capture.kind, capture.charset, capture.reason = TEXT, "utf-8", raw.fault
-        _read_body(record, capture, limit)
+        _read_body(_parts(record), capture, limit)
     elif kind in ("response", "resource"):
         _read_page(record, raw, capture, limit, decode)
     else:
@@ -91,22 +97,23 @@ def _meta(headers: Any) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _read_page(record: Any, raw: RawRecord, capture: Capture, limit: int, decode: str) -> None:
+def _read_page(record: Any, raw: RawRecord, capture: Capture, limit: int, decode: bool) -> None:
     """Read the page of a response, or of a resource that was stored without HTTP."""
-    headers = record.headers
+    headers, parts = record.headers, _parts(record)
     if record.is_http:
-        if not _parse_http(record, decode):
+        if (opened := _open_http(record, raw, decode)) is None:
             capture.reason = "malformed_http"
             return
-        headers, status = record.http_headers, record.http_headers.status_code
+        headers, parts = opened
+        status = headers.status_code
         capture.meta["status"] = str(status)
         if status != _STATUS_OK:
             capture.reason = f"status_{status}" if 100 <= status <= 999 else "malformed_http"
             return
-    _read_typed(record, raw, capture, _clean(headers.get("Content-Type")), limit)
+    _read_typed(parts, raw, capture, _clean(headers.get("Content-Type")), limit)
 
 
-def _read_typed(record: Any, raw: RawRecord, capture: Capture, declared: str, limit: int) -> None:
+def _read_typed(parts: Iterator[bytes], raw: RawRecord, capture: Capture, declared: str, limit: int) -> None:
     found = _TYPE.match(declared)
     capture.kind = found[0].lower() if found else ""
     if charset := _CHARSET.search(declared):
@@ -115,27 +122,72 @@ def _read_typed(record: Any, raw: RawRecord, capture: Capture, declared: str, li
         capture.reason, capture.detail = "content_type", capture.kind
         return
     capture.reason = raw.fault
-    _read_body(record, capture, limit)
+    _read_body(parts, capture, limit)
     if not capture.kind and not capture.reason:
         capture.kind = HTML[0] if _LOOKS_HTML.match(capture.body) else ""
         capture.reason = "" if capture.kind else "content_type"
     capture.meta["content_type"] = capture.kind
 
 
-def _read_body(record: Any, capture: Capture, limit: int) -> None:
+def _read_body(parts: Iterator[bytes], capture: Capture, limit: int) -> None:
     if capture.reason:
         return
-    parts, size = list[bytes](), 0
+    body = bytearray()
     try:
-        while size <= limit and (part := record.reader.read(min(_CHUNK, limit + 1 - size))):
-            parts.append(part)
-            size += len(part)
-    except OSError as error:
+        for part in parts:
+            body += part
+            if len(body) > limit:
+                capture.reason = "too_large"
+                return
+    except EOFError:
+        capture.incomplete = True
+        capture.meta.setdefault("truncated", "unspecified")
+    except (OSError, zlib.error) as error:
         capture.reason, capture.detail = "malformed_http", str(error)
         return
-    capture.body = b"".join(parts)
-    if size > limit:
-        capture.reason, capture.body = "too_large", b""
+    capture.body = bytes(body)
+
+
+def _open_http(record: Any, raw: RawRecord, decode: bool) -> tuple[Any, Iterator[bytes]] | None:
+    """Return the HTTP headers of a response and the parts of its body; None if they cannot be read.
+
+    FastWARC gives what there is of a gzip body that ends early, without an error, so those are decompressed here.
+    """
+    if not _parse_http(record, "transfer" if decode else "none"):
+        return None
+    coding = _clean(record.http_headers.get("Content-Encoding")).lower()
+    if decode and coding in _DEFLATED:
+        return record.http_headers, _inflate(record)
+    if decode and coding:
+        record = _parsed(raw.data)
+        if not _parse_http(record, "all"):
+            return None
+    return record.http_headers, _parts(record)
+
+
+def _parts(record: Any) -> Iterator[bytes]:
+    while part := record.reader.read(_CHUNK):
+        yield part
+
+
+def _inflate(record: Any) -> Iterator[bytes]:
+    """Yield the decompressed body of a record, in parts of limited size, from members of gzip or zlib.
+
+    Raises:
+        EOFError: after the last part, if the last member ends early.
+        zlib.error: the body is not compressed, or damaged.
+    """
+    inflater = None
+    data = record.reader.read(_CHUNK)
+    while data:
+        inflater = inflater or zlib.decompressobj(_GZIP_OR_ZLIB)
+        yield inflater.decompress(data, _CHUNK)
+        data = inflater.unused_data or inflater.unconsumed_tail or record.reader.read(_CHUNK)
+        inflater = None if inflater.eof else inflater
+    if inflater:
+        yield inflater.flush()
+        if not inflater.eof:
+            raise EOFError
 
 
 def _parse_http(record: Any, decode: str) -> bool:

@@ -37,7 +37,7 @@ class WarcReader(PageReader):
     """
 
     name = "warc"
-    version = 3
+    version = 4
     libraries = ("fastwarc",)
 
     class Config(PageConfig, frozen=True):
@@ -138,6 +138,7 @@ class WarcReader(PageReader):
             capture = capture_of(record, self._page_bytes())
             if not capture.reason:
                 self.tally["http.undecoded"] += capture.undecoded
+                self.tally["http.incomplete"] += capture.incomplete
                 yield self._page(capture, identity, source)
                 continue
             if capture.reason == "damaged":

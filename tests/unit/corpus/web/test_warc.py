@@ -5,16 +5,23 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import zlib
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import brotli
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jprep.corpus.api import Corpus
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.document import Document, Reject
+from jprep.corpus.readers.web import http as http_records
 from jprep.corpus.readers.web.warc_reader import WarcReader
 from jprep.testing.conformance.reader import ReaderSuite
 from tests.fakes.web_archives import MAIN, http, info, members, page, record, response
@@ -176,6 +183,38 @@ def test_an_archive_in_an_archive_is_not_taken_apart(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_http(tmp_path: Path, headers: str, body: bytes) -> None:
     assert outcome(record(http(body, headers)), tmp_path / "a.warc") == [MAIN]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress], ids=["gzip", "deflate"])
+@pytest.mark.parametrize("lost", [1, 8, 300])
+def test_a_compressed_body_that_ends_early_is_counted(
+    tmp_path: Path, compress: Callable[[bytes], bytes], lost: int
+) -> None:
+    coding = compress.__module__.replace("zlib", "deflate")
+    numbered = "".join(f"<p>{number}番目の段落は{number * 7919 % 1009}で終わります。</p>" for number in range(200))
+    html = f"<html><body>{numbered}</body></html>".encode()
+    headers = f"Content-Type: text/html\r\nContent-Encoding: {coding}\r\n"
+    path = tmp_path / "a.warc"
+    whole, cut = (record(http(body, headers)) for body in (compress(html), compress(html)[:-lost]))
+    path.write_bytes(whole + cut)
+    reader = WarcReader(WarcReader.Config())
+    first, second = (item for shard in reader.shards(str(path)) for item in reader.read(shard, "s"))
+    reader.close()
+    assert isinstance(first, Document)
+    assert isinstance(second, Document)
+    assert first.text.startswith(second.text[:-20])
+    assert ("truncated" in first.meta, second.meta["truncated"]) == (False, "unspecified")
+    assert reader.tally["http.incomplete"] == 1
+
+
+@given(st.lists(st.binary(max_size=3000), min_size=1, max_size=3), st.integers(1, 64))
+def test_members_of_compressed_bodies_are_joined(contents: list[bytes], size: int) -> None:
+    packed = b"".join(map(gzip.compress, contents))
+    with mock.patch.object(http_records, "_CHUNK", size):
+        opened = SimpleNamespace(reader=io.BytesIO(packed))
+        assert b"".join(http_records._inflate(opened)) == b"".join(contents)
+        with pytest.raises(EOFError):
+            list(http_records._inflate(SimpleNamespace(reader=io.BytesIO(packed[:-1]))))
 
 
 def test_text_pages_and_resources(tmp_path: Path) -> None:
