@@ -68,7 +68,7 @@ class ParquetReader(RecordReader):
 
     def _check_columns(self, schema: pa.Schema, path: str) -> None:
         for name in self.config.names():
-            top, *inner = name.split(".")
+            top, *inner = [name] if name in schema.names else name.split(".")
             if top not in schema.names or (inner and not pa.types.is_struct(schema.field(top).type)):
                 raise ConfigError(f"column {name!r} not found", where=path, fix=suggest_name(name, schema.names))
 

@@ -51,6 +51,12 @@ def test_reads_columns_by_name(tmp_path):
     assert found[1] == Reject("src:t.parquet:1", "", "reader.parquet", "no_text")
 
 
+def test_a_column_may_have_dots_in_its_name(tmp_path):
+    path = write(tmp_path, {"page.body": ["一", "二"], "page": [{"id": 7}, {"id": 8}]})
+    found = read(made(ParquetReader, text="page.body", id="page.id"), path)
+    assert [(doc.id, doc.text) for doc in found] == [("src:7", "一"), ("src:8", "二")]
+
+
 def test_unknown_column_is_a_config_error(tmp_path):
     path = write(tmp_path, {"content": ["a"]})
     with pytest.raises(ConfigError, match=r"(?s)column 'contents' not found.*did you mean 'content'"):
