@@ -221,7 +221,7 @@ def test_invalid_json_numbers_are_reported(tmp_path: Path) -> None:
     assert "JSON has no NaN" in error.value.fix
 
 
-@pytest.mark.parametrize("label", ["high", True, None, "nan"])
+@pytest.mark.parametrize("label", ["high", True, None, "nan", "1_000", 1e39, "-1e39", 10**400])
 def test_scores_must_be_finite(tmp_path: Path, label):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"text": "a", "label": label}))
