@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import msgspec
 
-from jprep.corpus.document import SENTENCE, WORD, Document
+from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document
 from jprep.errors import ConfigError
 
 TextForm = Literal["text", "words", "jsonl"]
@@ -20,8 +19,9 @@ class TextFormat(msgspec.Struct, frozen=True):
     """How documents become lines.
 
     Attributes:
-        form: `text`; `words`, the same with spaces between words, which loses the text's own white space, as in
-            published recipes; or `jsonl`, one document per line, lossless.
+        form: `text`, without white space between sentences and at the ends of lines; `words`, the same with spaces
+            between words, which loses the text's own white space, as in published recipes; or `jsonl`, one document
+            per line, lossless.
         unit: `text`, `words`: what a line is.
         blank_lines: `text`, `words`: whether a blank line follows each document, as google-research/bert expects.
     """
@@ -48,17 +48,12 @@ class TextFormat(msgspec.Struct, frozen=True):
         """Return the lines of a document, each with its end. Only the one after the document is blank."""
         if self.form == "jsonl":
             return msgspec.json.encode(document).decode() + "\n"
-        marked = document.words if self.unit == "paragraph" else document.words.replace(SENTENCE, "\n")
-        lines = map(_UNITS[self.form], marked.split("\n"))
+        lines = (line for paragraph in document.words.split("\n") for line in self._lines(paragraph))
         return "".join(f"{line}\n" for line in lines if line) + ("\n" if self.blank_lines else "")
 
-
-def _as_text(line: str) -> str:
-    return line.replace(SENTENCE, "").replace(WORD, "").strip()
-
-
-def _as_words(line: str) -> str:
-    return " ".join(line.replace(SENTENCE, " ").replace(WORD, " ").split())
-
-
-_UNITS: dict[str, Callable[[str], str]] = {"text": _as_text, "words": _as_words}
+    def _lines(self, paragraph: str) -> list[str]:
+        units = [paragraph] if self.unit == "paragraph" else paragraph.split(SENTENCE)
+        if self.form == "words":
+            return [" ".join(unit.replace(SENTENCE, " ").replace(WORD, " ").split()) for unit in units]
+        first, *others = (unit.translate(UNMARK) for unit in units)
+        return [first.rstrip(), *(other.strip() for other in others)]  # code and verse are indented

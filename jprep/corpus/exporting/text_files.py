@@ -24,7 +24,7 @@ from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import atomic_path, file_sha256
 
-VERSION = 1
+VERSION = 2
 """Increased when the same corpus and options would give other bytes than before."""
 
 _SUFFIXES = {form: ".jsonl" if form == "jsonl" else ".txt" for form in FORMS}

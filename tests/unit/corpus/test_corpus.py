@@ -150,6 +150,13 @@ def test_white_space_between_sentences_is_no_line(unit: Any, lines: str) -> None
     assert TextFormat("words", unit, blank_lines=False).lines(document) == lines.replace("\u3000", " ")
 
 
+@pytest.mark.parametrize("unit", ["sentence", "paragraph"])
+def test_text_keeps_the_indentation_of_paragraphs(unit: Any) -> None:
+    words = f"def f():\n    return{WORD} 1  \n\n\u3000一。"
+    document = Document(id="1", source="s", title="", url="", text=words.translate(UNMARK), words=words)
+    assert TextFormat("text", unit, blank_lines=False).lines(document) == "def f():\n    return 1\n\u3000一。\n"
+
+
 def test_verify_finds_words_that_do_not_match_the_text(corpus: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(corpus, tmp_path / "copy"))
     manifest = json.loads((copy / MANIFEST).read_bytes())
