@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from jprep.corpus.readers.pdf.fragments import Fragment, Writing
@@ -12,10 +14,15 @@ from jprep.corpus.readers.pdf.fragments import Fragment, Writing
 _MARGIN = 0.12  # of the page's height
 _REPEATED = 3  # pages with the same text at the same place
 _GRID = 6.0  # points: places that differ by less are the same
+_BESIDE = 0.5  # of a fragment's height: others whose middle is nearer are in its line
+_WORD = re.compile(r"\w")
 _DIGITS = re.compile(r"[0-9０-９〇一二三四五六七八九十百]+")
+_COUNT = re.compile(r"[0-9０-９]{1,4}")
 _NUMBER = re.compile(
     r"[-–—―‐－〜~・\s(（\[]*(?:[pP]\.?\s*)?[0-9０-９]{1,4}(?:\s*[/／]\s*[0-9０-９]{1,4})?[-–—―‐－〜~・\s)）\]]*"
 )
+
+_Key = tuple[str | int, ...]
 
 
 class PageFragments(NamedTuple):
@@ -35,14 +42,31 @@ class PageFragments(NamedTuple):
 def without_margins(pages: Sequence[PageFragments]) -> tuple[list[list[Fragment]], int]:
     """Return the fragments of each page without headers, footers and page numbers, and how many those were.
 
-    In the margins (12 % of the height at the top and at the bottom), a number alone is a page number, and a text is
-    a header or footer if three pages have it at the same place. Numbers inside it may differ.
+    In the margins (12 % of the height at the top and at the bottom), these are headers, footers and page numbers:
+
+    - a number that is alone in its line;
+    - a text that three pages have at the same place. Numbers in it may differ if it is alone in its line, or if one of
+      them grows with the page, which the cells of a table do not.
     """
     counts = Counter(
-        key for page in pages for key in {_key(each, page) for each in page.fragments if _in_margin(each, page)}
+        key
+        for number, page in enumerate(pages)
+        for key in {key for each in page.fragments if _in_margin(each, page) for key in _keys(each, page, number)}
     )
-    kept = [[each for each in page.fragments if not _is_running(each, page, counts)] for page in pages]
+    kept = [_body(page, number, counts) for number, page in enumerate(pages)]
     return kept, sum(len(page.fragments) for page in pages) - sum(map(len, kept))
+
+
+def _body(page: PageFragments, number: int, counts: Counter[_Key]) -> list[Fragment]:
+    by_line = sorted(page.fragments, key=attrgetter("middle"))
+
+    def is_running(fragment: Fragment) -> bool:
+        any_number, *others = (counts[key] >= _REPEATED for key in _keys(fragment, page, number))
+        if any(others):
+            return True
+        return (any_number or _NUMBER.fullmatch(fragment.text) is not None) and _is_alone(fragment, page, by_line)
+
+    return [each for each in page.fragments if not (_in_margin(each, page) and is_running(each))]
 
 
 def _in_margin(fragment: Fragment, page: PageFragments) -> bool:
@@ -50,14 +74,30 @@ def _in_margin(fragment: Fragment, page: PageFragments) -> bool:
     return bottom < page.height * _MARGIN or top > page.height * (1 - _MARGIN)
 
 
-def _is_running(fragment: Fragment, page: PageFragments, counts: Counter[tuple[str, int]]) -> bool:
-    if not _in_margin(fragment, page):
-        return False
-    return _NUMBER.fullmatch(fragment.text) is not None or counts[_key(fragment, page)] >= _REPEATED
+def _is_alone(fragment: Fragment, page: PageFragments, by_line: Sequence[Fragment]) -> bool:
+    """Whether no other words are in its line; in a vertical line, which a page number may end, near it."""
+    reach, middle = fragment.height * _BESIDE, attrgetter("middle")
+    first = bisect_left(by_line, fragment.middle - reach, key=middle)
+    last = bisect_right(by_line, fragment.middle + reach, key=middle)
+    return not any(
+        _WORD.search(other.text) and (page.writing == "horizontal" or _gap(fragment, other) < fragment.size)
+        for other in by_line[first:last]
+        if other is not fragment
+    )
 
 
-def _key(fragment: Fragment, page: PageFragments) -> tuple[str, int]:
-    return _DIGITS.sub("#", fragment.text), round(_height_range(fragment, page)[0] / _GRID)
+def _gap(one: Fragment, other: Fragment) -> float:
+    return max(one.start, other.start) - min(one.end, other.end)
+
+
+def _keys(fragment: Fragment, page: PageFragments, number: int) -> Iterator[_Key]:
+    """Yield what pages with the same header have in common: with any numbers, its text, or a number that grows."""
+    place, form = round(_height_range(fragment, page)[0] / _GRID), _DIGITS.sub("#", fragment.text)
+    yield "any number", form, place
+    if not _NUMBER.fullmatch(fragment.text):  # a cell of a table may be 0 on every page
+        yield "text", fragment.text, place
+    for index, found in enumerate(_COUNT.finditer(fragment.text)):
+        yield "growing", form, place, index, int(found[0]) - number
 
 
 def _height_range(fragment: Fragment, page: PageFragments) -> tuple[float, float]:
