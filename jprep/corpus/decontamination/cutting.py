@@ -20,7 +20,7 @@ def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]],
         tally: where to count.
     """
     merged = {name: merged_spans(own) for name, own in spans.items()}
-    dropped = set[int]()
+    dropped, last, counted = set[int](), "", 0
     for number, (start, end) in enumerate(_places(doc.words)):
         names = [name for name, own in merged.items() if _overlaps(own, start, end)]
         for name in names:
@@ -28,7 +28,10 @@ def cut_sentences(doc: Document, spans: Mapping[str, Sequence[tuple[int, int]]],
             tally[f"{name}.characters_cut"] += end - start
         if names:
             dropped.add(number)
-    remove_sentences(doc, dropped)
+            last, counted = names[0], counted + end - start
+    stripped = remove_sentences(doc, dropped) - counted
+    if stripped:  # white space before a sentence that ended its paragraph
+        tally[f"{last}.characters_cut"] += stripped
 
 
 def _places(words: str) -> Iterator[tuple[int, int]]:

@@ -207,6 +207,15 @@ def test_sentences_are_cut_where_places_are() -> None:
     }
 
 
+def test_white_space_that_a_cut_leaves_at_the_end_is_counted() -> None:
+    words = f"Tokyo.  {SENTENCE}琵琶湖。\n次の行。"
+    doc = Document("a", "s", "", "", words.translate(UNMARK), words)
+    tally, before = Tally(), len(doc.text)
+    cut_sentences(doc, {"x": [(8, 10)]}, tally)
+    assert doc.text == "Tokyo.\n次の行。"
+    assert tally["x.characters_cut"] == before - len(doc.text)
+
+
 @given(
     st.lists(st.text("あい", max_size=4), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 30), st.integers(1, 6)), max_size=6),
