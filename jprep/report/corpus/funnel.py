@@ -35,7 +35,8 @@ class FunnelStep(NamedTuple):
         dropped: documents that it dropped.
         reasons: why, the most frequent first.
         lines: paragraphs that it dropped from documents that it kept.
-        characters: characters of these paragraphs.
+        sentences: sentences, likewise.
+        characters: characters of these paragraphs and sentences.
     """
 
     name: str
@@ -44,6 +45,7 @@ class FunnelStep(NamedTuple):
     dropped: int
     reasons: list[Reason]
     lines: int
+    sentences: int
     characters: int
 
     @property
@@ -59,9 +61,12 @@ def funnel(manifest: Manifest) -> list[FunnelStep]:
     steps = list[FunnelStep]()
     for name in _names(manifest, dropped):
         reasons = _reasons(name, dropped.get(name, {}), step_options(manifest.made_from, name))
-        lines, characters = (manifest.counts.get(f"{name}.{what}_dropped", 0) for what in ("lines", "characters"))
+        parts = [
+            sum(manifest.counts.get(f"{name}.{what}_{done}", 0) for done in ("dropped", "cut"))
+            for what in ("lines", "sentences", "characters")
+        ]
         count = sum(reason.documents for reason in reasons)
-        steps.append(FunnelStep(name, _title(name), before, count, reasons, lines, characters))
+        steps.append(FunnelStep(name, _title(name), before, count, reasons, *parts))
         before -= count
     return steps
 
@@ -81,7 +86,9 @@ def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
     later = [name for filtered in manifest.made_from.get("filtered", []) for name in _filters(filtered)]
     tests = [f"decontaminate.{each['name']}" for each in read.get("decontaminate", {}).get("test_sets", [])]
     dedup = read.get("dedup", {})
-    kinds = [("documents", dedup.get("documents")), ("near", dedup.get("near")), ("lines", dedup.get("line_min_chars"))]
+    lines = dedup.get("line_min_chars") or dedup.get("paragraphs")
+    kinds = [("documents", dedup.get("documents")), ("near", dedup.get("near")), ("lines", lines)]
+    kinds += [("sentences", dedup.get("sentences"))]
     known = [*readers, "normalizer", *_filters(read), *tests, *(f"dedup.{kind}" for kind, used in kinds if used)]
     return list(dict.fromkeys([*known, *later, *dropped]))
 
@@ -100,7 +107,6 @@ def _reasons(step: str, counts: Mapping[str, int], options: Mapping[str, Sequenc
 def _title(name: str) -> str:
     kind, _, own = name.partition(".")
     if kind == "dedup":
-        return {"documents": "duplicate documents", "near": "near-duplicates", "lines": "repeated paragraphs"}.get(
-            own, name
-        )
+        titles = {"documents": "duplicate documents", "near": "near-duplicates"}
+        return (titles | {"lines": "repeated paragraphs", "sentences": "repeated sentences"}).get(own, name)
     return {"normalizer": "normalize"}.get(kind, {"reader": "read", "filter": "filter"}.get(kind, kind) + f": {own}")

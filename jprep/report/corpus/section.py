@@ -154,7 +154,8 @@ def _figures(given: ReportInput, facts: _Facts, plots: _Plots) -> dict[str, Any]
 def _step_figures(step: FunnelStep) -> dict[str, Any]:
     counts = {"before": step.before, "dropped": step.dropped, "after": step.after}
     reasons = {reason.name: reason.documents for reason in step.reasons}
-    return {"step": step.name} | counts | {"reasons": reasons, "lines": step.lines, "characters": step.characters}
+    parts = {"lines": step.lines, "sentences": step.sentences, "characters": step.characters}
+    return {"step": step.name} | counts | {"reasons": reasons} | parts
 
 
 def _notes(facts: _Facts) -> list[str]:
