@@ -67,7 +67,7 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "", siz
 
     Args:
         texts: places from the top left corner of the page as it is shown, and the text that begins there; a fourth
-            value says whether it runs down.
+            value says whether it runs down: True, or "sideways" for Latin text that lies on its side.
         turned: degrees by which the page is turned when it is shown.
         watermark: a text that stands at an angle.
         size: size of the characters of `texts`.
@@ -80,8 +80,15 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "", siz
             canvas.translate(x, y)
             canvas.rotate(degrees)
     for x, y, text, *down in texts:
-        canvas.setFont("Vertical" if down and down[0] else "Horizontal", size)
-        canvas.drawString(x, HEIGHT - y, text)
+        canvas.saveState()
+        canvas.translate(x, HEIGHT - y)
+        if down == ["sideways"]:
+            canvas.rotate(-90)
+            canvas.setFont("Helvetica", size)
+        else:
+            canvas.setFont("Vertical" if down and down[0] else "Horizontal", size)
+        canvas.drawString(0, 0, text)
+        canvas.restoreState()
     if watermark:
         canvas.translate(100, 100)
         canvas.rotate(45)

@@ -130,7 +130,8 @@ def on_one_line(one: Fragment, other: Fragment) -> bool:
 def _places(page: Characters, writing: Writing, wide: NDArray[np.bool_]) -> _Places:
     left, top, right, bottom = page.boxes.T
     # Boxes of Japanese characters are squares; the height of others includes what hangs above and below.
-    size = np.where(wide, np.maximum(right - left, (bottom - top) * 0.7), (bottom - top) / 1.17)
+    high = np.where(page.sideways, right - left, bottom - top)
+    size = np.where(wide, np.maximum(right - left, (bottom - top) * 0.7), high / 1.17)
     size = np.maximum(size, _SMALLEST)
     if writing == "horizontal":
         return _Places(left, right, top, bottom, size)

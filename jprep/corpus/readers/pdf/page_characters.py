@@ -29,6 +29,7 @@ class Characters(NamedTuple):
         spaces: the white space before each, without line breaks.
         boxes: left, top, right and bottom of each as a float64 array of shape [characters, 4], in points from the top
             left corner of the page as it is shown. A box has the height of its font and the width of its character.
+        sideways: whether each lies on its side on the page as it is shown, as Latin letters do in vertical writing.
         width: width of the page.
         height: height of the page.
         unmapped: number of characters that are mapped to no code point.
@@ -39,6 +40,7 @@ class Characters(NamedTuple):
     text: str
     spaces: list[str]
     boxes: NDArray[np.float64]
+    sideways: NDArray[np.bool_]
     width: float
     height: float
     unmapped: int
@@ -50,8 +52,13 @@ class _Character(NamedTuple):
     text: str
     space: str
     box: tuple[float, float, float, float]
-    oblique: bool
+    angle: float
     mapped: bool
+
+    @property
+    def oblique(self) -> bool:
+        """Whether it stands at an angle other than those of pages."""
+        return abs((self.angle + _QUARTER / 2) % _QUARTER - _QUARTER / 2) > _OBLIQUE
 
 
 def read_characters(page: Any) -> Characters:
@@ -70,6 +77,7 @@ def read_characters(page: Any) -> Characters:
         "".join(found[index].text for index in shown),
         [found[index].space for index in shown],
         boxes[shown],
+        np.array([_is_sideways(found[index].angle, page.get_rotation()) for index in shown], bool),
         width,
         height,
         sum(not found[index].mapped for index in shown),
@@ -106,15 +114,13 @@ def _characters(content: Any, count: int) -> Iterator[_Character]:
         elif character is not _CONTROL and pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box)):
             place = (box.left, box.top, box.right, box.bottom)
             if all(map(math.isfinite, place)):
-                yield _Character(character or UNMAPPED, space, place, _is_oblique(content, index), bool(character))
+                angle = pdfium.FPDFText_GetCharAngle(content, index)
+                yield _Character(character or UNMAPPED, space, place, angle, bool(character))
                 space = ""
 
 
-def _is_oblique(content: Any, index: int) -> bool:
-    import pypdfium2.raw as pdfium
-
-    angle = pdfium.FPDFText_GetCharAngle(content, index)
-    return bool(abs((angle + _QUARTER / 2) % _QUARTER - _QUARTER / 2) > _OBLIQUE)
+def _is_sideways(angle: float, turned: int) -> bool:
+    return (round(angle / _QUARTER) + turned // 90) % 2 == 1
 
 
 def _known(code: int) -> str:

@@ -14,10 +14,12 @@ from jprep.corpus.readers.pdf.fragments import Fragment, is_wide, on_one_line
 _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
 _HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
 _WORD = re.compile(r"[a-z]")
+_UNBROKEN = re.compile(r"[!-~]+")
 
 # Lengths are in sizes of a character.
 _INDENTED = 0.7
 _SHORT = 1.9  # a line that ends this much before its column does is the last of its paragraph
+_LETTER = 0.6  # at most; a Latin word goes to the next line as a whole
 _GAP = 1.4  # between lines, as a factor of the usual distance
 _OTHER_SIZE = 1.15  # ratio of sizes: a heading
 
@@ -101,9 +103,11 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
     ratio = max(size, before.fragment.size) / min(size, before.fragment.size)
     if before.fragment.row or line.fragment.row or ratio > _OTHER_SIZE:
         return True
-    if before.column[1] - before.fragment.end > _SHORT * size:
-        return True
     ended = _SENTENCE_END.search(before.fragment.text) is not None
+    room = (before.column[1] - before.fragment.end) / size
+    word = _UNBROKEN.match(line.fragment.text)
+    if room > _SHORT and (ended or word is None or len(word[0]) * _LETTER < room):
+        return True
     indented = line.fragment.start - line.column[0] > _INDENTED * size
     if line.number != before.number:  # the next column or page
         return ended and indented

@@ -107,6 +107,31 @@ def test_a_number_stands_upright_in_a_vertical_line() -> None:
     assert extracted(make_page(*lines)).text == "昭和12年の春に建てた。"
 
 
+@pytest.mark.parametrize("turned", [0, 90, 180, 270])
+def test_latin_words_lie_on_their_sides_in_a_vertical_line(turned: int) -> None:
+    upright = [
+        (200.0, 100.0, "古い機械の上で", True),
+        (200.0, 209.0, "は動かない。", True),
+        (180.0, 100.0, "次の行。", True),
+    ]
+    lying = (196.5, 171.0, "illicit", "sideways"), (196.5, 198.0, "10", "sideways")
+    found = extracted(make_page(upright[0], *lying, *upright[1:], turned=turned))
+    assert found.text == "古い機械の上でillicit 10は動かない。次の行。"
+
+
+@pytest.mark.parametrize(
+    ("end", "joined"), [("を使って", True), ("を使った。", False)], ids=["within a sentence", "after a sentence"]
+)
+def test_a_line_is_short_where_the_next_word_does_not_fit(end: str, joined: bool) -> None:
+    lines = [
+        "長い行がこの段の幅をすっかり埋めていき次の行に",
+        f"続いたあとで新しい機械の力{end}",
+        "Typesetting と呼ばれる仕事をする人の話",
+    ]
+    found = extracted(make_page(*[(80, 100 + 15 * n, line) for n, line in enumerate(lines)]))
+    assert found.text.split("\n") == (["".join(lines)] if joined else ["".join(lines[:2]), lines[2]])
+
+
 def test_cells_of_a_row_stand_together() -> None:
     rows = [("年度", "件数", "備考"), ("令和五年", "12", "増えた"), ("令和六年", "8", "減った")]
     cells = [
