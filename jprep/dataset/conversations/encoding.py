@@ -28,6 +28,12 @@ _log = logging.getLogger(__name__)
 
 _BLOCK = 1024  # conversations encoded at a time
 _EXAMPLE: list[Message] = [{"role": "user", "content": "一"}, {"role": ASSISTANT, "content": "二"}]
+_TURNS: list[Message] = [
+    {"role": "user", "content": "一"},
+    {"role": ASSISTANT, "content": "A二"},  # normalizers keep white space between letters only
+    {"role": "user", "content": "三"},
+    {"role": ASSISTANT, "content": "四"},
+]
 _COUNTS = ("conversations", "cut", "too_long", "unanswered", "trailing", "answers", "answer_tokens", "tokens")
 
 
@@ -80,6 +86,7 @@ class ChatEncoder:
         self._special = re.compile("|".join(map(re.escape, names)) or r"(?!)")
         self.end = self._find_end()
         self._check_prompt()
+        self._check_turns()
 
     def read(self, paths: Iterable[Path], column: str, length: int) -> Conversations:
         """Read and encode the conversations of files; see `read_conversations` and `encode`."""
@@ -140,6 +147,18 @@ class ChatEncoder:
         if prompt != self.encode_prompt(_EXAMPLE[:1]) or row != whole[: len(row)]:
             what = "%s: apply_chat_template of transformers gives conversations other ids than they have in training"
             _log.warning(what, tokenizer.folder)
+
+    def _check_turns(self) -> None:
+        """Warn if an answer has other ids in the prompt of a later turn than where it is learnt."""
+        try:
+            prompt = self.encode_prompt(_TURNS[:3])
+            row = self.encode([Conversation(_TURNS, "an example")], len(prompt) + _BLOCK).ids.tolist()
+        except InputError:  # a template for other messages, of which each conversation is told
+            return
+        if row[: len(prompt)] != prompt:
+            what = "%s: answers may have other ids in the prompts of later turns than in training"
+            fix = "a special token or a line break before the answers prevents it"
+            _log.warning(f"{what}; {fix}", self.template.where)
 
     def _kept(
         self, conversations: Iterator[Conversation], length: int, counts: dict[str, int]

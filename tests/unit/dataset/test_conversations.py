@@ -13,6 +13,8 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jprep.corpus.config import make_step
+from jprep.corpus.step import describe_step
 from jprep.dataset.conversations.encoding import ChatEncoder, Conversations
 from jprep.dataset.conversations.reader import Conversation, read_conversations
 from jprep.dataset.conversations.sampler import ConversationSampler
@@ -188,6 +190,22 @@ def test_a_tokenizer_brings_its_own_template(folders: dict[str, Path], tmp_path:
 def test_unusable_templates_are_refused(tokenizer: Tokenizer, source: str, problem: str):
     with pytest.raises(ConfigError, match=problem):
         ChatEncoder(tokenizer, source)
+
+
+@pytest.mark.parametrize(("before", "warned"), [(" ", True), ("\n", False), ("", False)])
+def test_answers_that_a_later_prompt_gives_other_ids_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, before: str, warned: bool
+):
+    folder = finished(
+        tmp_path, small("byte-bpe", **KINDS["byte-bpe"]), [describe_step(make_step("normalizer", "neologdn"))]
+    )
+    source = "{% for m in messages %}{% if m.role == 'user' %}問{{ m.content }}A:{% else %}BEFORE{{ m.content }}"
+    source = source.replace("BEFORE", before) + "{{ eos_token }}{% endif %}{% endfor %}"
+    encoder = ChatEncoder(load_tokenizer(folder), source, "chat.jinja")
+    assert ("chat.jinja: answers may have other ids" in caplog.text) == warned
+    row = encoder.encode([conversation("一", "A二", "三", "四")], 100).ids.tolist()
+    prompt = encoder.encode_prompt(conversation("一", "A二", "三").messages)
+    assert (row[: len(prompt)] != prompt) == warned
 
 
 def test_a_template_that_looks_at_texts_is_refused_where_it_matters(tokenizer: Tokenizer):
