@@ -197,7 +197,7 @@ class _Build:
         counts, files = list[ItemCounts](), list[Output]()
         for number, config in enumerate(self._recipe.corpus.decontaminate):
             rows = decontaminator.found_items(number, found)
-            counts.append(decontaminator.counts(number, rows))
+            counts.append(decontaminator.counts(number, found, rows))
             files += write_found_items(self._folder, config.name, rows)
         return counts, files
 

@@ -66,12 +66,16 @@ class Decontaminator:
             if not findings or isinstance(item, Reject):
                 yield item
                 continue
-            found += [self._occurrence(each, item) for each in findings]
+            found += self._occurrences(findings, item)
             yield self._judged(item, findings, tally)
 
-    def _occurrence(self, finding: Finding, doc: Document) -> Occurrence:
-        number = self._set_of[finding.item]
-        return Occurrence(number, finding.item - self._starts[number], doc.id, round(finding.share, 3))
+    def _occurrences(self, findings: Sequence[Finding], doc: Document) -> Iterator[Occurrence]:
+        before = set[int]()
+        for each in findings:
+            number = self._set_of[each.item]
+            item, share = each.item - self._starts[number], round(each.share, 3)
+            yield Occurrence(number, item, doc.id, share, number not in before)
+            before.add(number)
 
     def _judged(self, doc: Document, findings: Sequence[Finding], tally: Tally) -> Document | Reject:
         numbers = sorted({self._set_of[each.item] for each in findings})
@@ -111,20 +115,21 @@ class Decontaminator:
                 rows.append(FoundItem(item.id, documents, shares, reason))
         return rows
 
-    def counts(self, number: int, rows: Sequence[FoundItem]) -> ItemCounts:
+    def counts(self, number: int, found: Sequence[Occurrence], rows: Sequence[FoundItem]) -> ItemCounts:
         """Return what was found of a test set.
 
         Args:
             number: index of the test set.
+            found: what all tasks found.
             rows: what `found_items` returns.
         """
-        found = [row for row in rows if row.documents]
-        documents = {document for row in found for document in row.documents}
+        documents = sum(each.first for each in found if each.test_set == number)
         config, items = self._sets[number], len(self._items[number])
-        not_checked, start = len(rows) - len(found), self._starts[number]
+        items_found, start = sum(bool(row.documents) for row in rows), self._starts[number]
+        not_checked = len(rows) - items_found
         own = slice(start, start + items)
         whole = int((self._search.whole[own] & (self._search.compared[own] > 0)).sum())
-        return ItemCounts(config.name, config.action, items, not_checked, len(found), len(documents), whole)
+        return ItemCounts(config.name, config.action, items, not_checked, items_found, documents, whole)
 
     def _not_checked(self, number: int, item: int) -> str:
         if reason := self._items[number][item].reject:

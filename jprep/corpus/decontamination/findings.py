@@ -23,12 +23,14 @@ class Occurrence(msgspec.Struct, frozen=True, array_like=True):
         item: index of the item in the test set.
         document: id of the document.
         share: share of the item's compared characters that are in the document.
+        first: whether it is the first one of its test set in this document; ids may not be unique.
     """
 
     test_set: int
     item: int
     document: str
     share: float
+    first: bool = True
 
 
 class FoundItem(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -66,6 +66,17 @@ def found_items(corpus: Corpus) -> list[FoundItem]:
     return list(corpus.test_items())
 
 
+def test_documents_of_one_id_are_counted_each(tmp_path: Path) -> None:
+    test_set = {"name": "quiz", "paths": [write_set(tmp_path, ROWS)], "fields": ["question"], "id": "qid"}
+    made = recipe(tmp_path / "in", DOCUMENTS, [test_set | {"action": "cut"}])
+    for path in made.corpus.sources[0].paths:
+        Path(path).write_bytes(msgspec.json.encode(msgspec.json.decode(Path(path).read_bytes()) | {"id": "same"}))
+    manifest = Corpus.build(made, tmp_path / "out").manifest
+    assert (
+        [each.documents for each in manifest.test_sets] == [4] == [manifest.counts["decontaminate.quiz.documents_cut"]]
+    )
+
+
 @pytest.mark.parametrize("dedup", [False, True])
 def test_documents_with_items_are_dropped_and_listed(tmp_path: Path, dedup: bool) -> None:
     test_set = {"name": "quiz", "paths": [write_set(tmp_path, ROWS)], "fields": ["question"], "id": "qid"}
