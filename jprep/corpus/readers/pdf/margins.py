@@ -14,6 +14,8 @@ from jprep.corpus.readers.pdf.fragments import Fragment, Writing
 _MARGIN = 0.12  # of the page's height
 _REPEATED = 3  # pages with the same text at the same place
 _GRID = 6.0  # points: places that differ by less are the same
+_WIDE_GRID = 24.0  # the same along the line, where the places of numbers depend on their digits
+_GROWN = 4  # pages with a number that grows with them, at least half of those with such a text at this place
 _BESIDE = 0.5  # of a fragment's height: others whose middle is nearer are in its line
 _WORD = re.compile(r"\w")
 _DIGITS = re.compile(r"[0-9０-９〇一二三四五六七八九十百]+")
@@ -45,8 +47,9 @@ def without_margins(pages: Sequence[PageFragments]) -> tuple[list[list[Fragment]
     In the margins (12 % of the height at the top and at the bottom), these are headers, footers and page numbers:
 
     - a number that is alone in its line;
-    - a text that three pages have at the same place. Numbers in it may differ if it is alone in its line, or if one of
-      them grows with the page, which the cells of a table do not.
+    - a text that three pages have at the same place. Numbers in it may differ if it is alone in its line;
+    - a text with a number that grows with the page, on most of the pages that have such a text at the same place, and
+      on four or more.
     """
     counts = Counter(
         key
@@ -58,13 +61,18 @@ def without_margins(pages: Sequence[PageFragments]) -> tuple[list[list[Fragment]
 
 
 def _body(page: PageFragments, number: int, counts: Counter[_Key]) -> list[Fragment]:
-    by_line = sorted(page.fragments, key=attrgetter("middle"))
+    by_line = sorted((each for each in page.fragments if _WORD.search(each.text)), key=attrgetter("middle"))
 
     def is_running(fragment: Fragment) -> bool:
-        any_number, *others = (counts[key] >= _REPEATED for key in _keys(fragment, page, number))
-        if any(others):
+        found: dict[str | int, int] = {}
+        for key in _keys(fragment, page, number):
+            found[key[0]] = max(found.get(key[0], 0), counts[key])
+        is_number = _NUMBER.fullmatch(fragment.text) is not None
+        if found["text"] >= _REPEATED and not is_number:  # a cell of a table may be 0 on every page
             return True
-        return (any_number or _NUMBER.fullmatch(fragment.text) is not None) and _is_alone(fragment, page, by_line)
+        if found.get("growing", 0) >= max(_GROWN, found["here"] / 2):
+            return True
+        return (is_number or found["any number"] >= _REPEATED) and _is_alone(fragment, page, by_line)
 
     return [each for each in page.fragments if not (_in_margin(each, page) and is_running(each))]
 
@@ -80,7 +88,7 @@ def _is_alone(fragment: Fragment, page: PageFragments, by_line: Sequence[Fragmen
     first = bisect_left(by_line, fragment.middle - reach, key=middle)
     last = bisect_right(by_line, fragment.middle + reach, key=middle)
     return not any(
-        _WORD.search(other.text) and (page.writing == "horizontal" or _gap(fragment, other) < fragment.size)
+        page.writing == "horizontal" or _gap(fragment, other) < fragment.size
         for other in by_line[first:last]
         if other is not fragment
     )
@@ -91,13 +99,15 @@ def _gap(one: Fragment, other: Fragment) -> float:
 
 
 def _keys(fragment: Fragment, page: PageFragments, number: int) -> Iterator[_Key]:
-    """Yield what pages with the same header have in common: with any numbers, its text, or a number that grows."""
+    """Yield what pages with the same header have in common, with a name of its kind first."""
     place, form = round(_height_range(fragment, page)[0] / _GRID), _DIGITS.sub("#", fragment.text)
+    yield "text", fragment.text, place
     yield "any number", form, place
-    if not _NUMBER.fullmatch(fragment.text):  # a cell of a table may be 0 on every page
-        yield "text", fragment.text, place
+    along = round((fragment.start if page.writing == "horizontal" else fragment.top) / _WIDE_GRID)
+    yield "here", form, place, along
     for index, found in enumerate(_COUNT.finditer(fragment.text)):
-        yield "growing", form, place, index, int(found[0]) - number
+        for pages in (1, 2):  # that a page of the PDF shows
+            yield "growing", form, place, along, index, pages, int(found[0]) - pages * number
 
 
 def _height_range(fragment: Fragment, page: PageFragments) -> tuple[float, float]:

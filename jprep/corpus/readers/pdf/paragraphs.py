@@ -14,7 +14,7 @@ from jprep.corpus.readers.pdf.fragments import Fragment, is_wide, on_one_line
 _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
 _HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
 _WORD = re.compile(r"[a-z]")
-_UNBROKEN = re.compile(r"[!-~]+")
+_UNBROKEN = re.compile(r"([A-Za-z][A-Za-z'-]*)(?: [A-Za-z0-9'-]+)* ?[^ !-~]")  # a Latin word in Japanese text
 
 # Lengths are in sizes of a character.
 _INDENTED = 0.7
@@ -106,7 +106,7 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
     ended = _SENTENCE_END.search(before.fragment.text) is not None
     room = (before.column[1] - before.fragment.end) / size
     word = _UNBROKEN.match(line.fragment.text)
-    if room > _SHORT and (ended or word is None or len(word[0]) * _LETTER < room):
+    if room > _SHORT and (ended or word is None or len(word[1]) * _LETTER < room):
         return True
     indented = line.fragment.start - line.column[0] > _INDENTED * size
     if line.number != before.number:  # the next column or page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,21 @@ def test_rows_of_numbers_alone_stay() -> None:
     assert kept(pages) == [[text for text, *_ in page] for page in pages]
 
 
+def test_small_numbers_in_tables_of_many_pages_stay() -> None:
+    rng = random.Random(1)
+    pages = [
+        [("合計", 0, TOP), *((str(rng.randrange(10)), 100.0 + 40 * cell, TOP) for cell in range(8))] for _ in range(20)
+    ]
+    assert kept(pages) == [[text for text, *_ in page[1:]] for page in pages]  # the first is a running header
+
+
+def test_the_numbers_of_two_pages_on_one_go() -> None:
+    pages = [
+        [(str(2 * page), 50, BOTTOM), (f"本文{page}", 0, BODY), (str(2 * page + 1), 400, BOTTOM)] for page in range(5)
+    ]
+    assert kept(pages) == [[f"本文{page}"] for page in range(5)]
+
+
 @pytest.mark.parametrize("first", [1, 98])
 def test_a_page_number_beside_a_header_goes_with_it(first: int) -> None:
     pages = [[("郷土の道", 0, TOP), (str(first + page), 400, TOP), (f"本文{page}", 0, BODY)] for page in range(4)]
@@ -49,8 +65,8 @@ def test_a_page_number_beside_a_header_goes_with_it(first: int) -> None:
 
 
 def test_a_header_with_a_growing_number_beside_others_goes() -> None:
-    pages = [[(f"第3号 {page + 5}頁", 0, TOP), (f"節の名{name}", 300, TOP)] for page, name in enumerate("甲乙丙")]
-    assert kept(pages) == [["節の名甲"], ["節の名乙"], ["節の名丙"]]
+    pages = [[(f"第3号 {page + 5}頁", 0, TOP), (f"節の名{name}", 300, TOP)] for page, name in enumerate("甲乙丙丁")]
+    assert kept(pages) == [[f"節の名{name}"] for name in "甲乙丙丁"]
 
 
 @pytest.mark.parametrize(("gap", "stays"), [(0.0, True), (30.0, False)])

@@ -132,6 +132,15 @@ def test_a_line_is_short_where_the_next_word_does_not_fit(end: str, joined: bool
     assert found.text.split("\n") == (["".join(lines)] if joined else ["".join(lines[:2]), lines[2]])
 
 
+@pytest.mark.parametrize(
+    "items", [("2019/04/01 入学式がこの春に行われた日", "2019/10/10 運動会"), ("東京という大きな町の名前", "Yokohama")]
+)
+def test_lines_of_lists_stay_apart(items: tuple[str, str]) -> None:
+    lines = ["長い行がこの段の幅をすっかり埋めていき次の行に続く", *items]
+    found = extracted(make_page(*[(80, 100 + 15 * n, line) for n, line in enumerate(lines)]))
+    assert found.text.split("\n")[-1] == items[-1]
+
+
 def test_cells_of_a_row_stand_together() -> None:
     rows = [("年度", "件数", "備考"), ("令和五年", "12", "増えた"), ("令和六年", "8", "減った")]
     cells = [
