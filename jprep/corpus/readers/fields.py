@@ -36,8 +36,9 @@ class FieldConfig(RecordConfig, frozen=True):
 
 def get_field(record: object, name: str) -> Any:
     """Return the value of a field, or UNSET if it does not exist. A field whose own name has the dots goes first."""
-    if isinstance(record, Mapping) and name in record:
-        return record[name]
+    own = record.get(name, msgspec.UNSET) if isinstance(record, Mapping) else msgspec.UNSET
+    if own is not msgspec.UNSET:
+        return own
     for part in name.split("."):
         record = record.get(part, msgspec.UNSET) if isinstance(record, Mapping) else msgspec.UNSET
     return record

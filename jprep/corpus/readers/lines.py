@@ -244,7 +244,7 @@ class JsonlReader(LineReader):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        tops = sorted({name.split(".")[0] for name in self.config.names()})
+        tops = sorted({top for name in self.config.names() for top in (name, name.split(".")[0])})
         # A struct type with the needed fields: the decoder skips all others.
         fields = [(f"f{i}", Any, msgspec.UNSET) for i in range(len(tops))]
         kind = msgspec.defstruct("Record", fields, rename={f"f{i}": top for i, top in enumerate(tops)})

@@ -270,3 +270,12 @@ class TestJsonl:
         assert texts(read(JsonlReader(), put(tmp_path, '{"text": "a", "deep": ' + "[" * 500 + "]" * 500 + "}"))) == [
             "a"
         ]
+
+
+def test_a_field_may_have_dots_in_its_name(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"a.b": "own", "a": {"b": "nested", "id": 7}}, {"a": {"b": "nested", "id": 8}}, {"c": 1}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = read(made(JsonlReader, text="a.b", id="a.id"), str(path))
+    assert [(item.id, item.text) for item in found[:2]] == [("src:7", "own"), ("src:8", "nested")]
+    assert found[2].reason == "no_text"
