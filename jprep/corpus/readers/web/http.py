@@ -23,6 +23,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]+")
 _CHUNK = 1 << 20
 _DEFLATED = ("gzip", "x-gzip", "deflate")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Capture(msgspec.Struct):
@@ -171,15 +172,18 @@ def _parts(record: Any) -> Iterator[bytes]:
 
 
 def _inflate(record: Any) -> Iterator[bytes]:
-    """Yield the decompressed body of a record, in parts of limited size, from members of gzip or zlib.
+    """Yield the decompressed body of a record, in parts of limited size: members of gzip, or zlib.
+
+    What follows the last member, such as a line break, is no part of the page.
 
     Raises:
         EOFError: after the last part, if the last member ends early.
         zlib.error: the body is not compressed, or damaged.
     """
-    inflater = None
+    inflater, begun = None, False
     data = record.reader.read(_CHUNK)
-    while data:
+    while data and (inflater or not begun or data[:2] == _GZIP_MAGIC[: len(data)]):
+        begun = True
         inflater = inflater or zlib.decompressobj(_GZIP_OR_ZLIB)
         yield inflater.decompress(data, _CHUNK)
         data = inflater.unused_data or inflater.unconsumed_tail or record.reader.read(_CHUNK)

@@ -213,6 +213,8 @@ def test_members_of_compressed_bodies_are_joined(contents: list[bytes], size: in
     with mock.patch.object(http_records, "_CHUNK", size):
         opened = SimpleNamespace(reader=io.BytesIO(packed))
         assert b"".join(http_records._inflate(opened)) == b"".join(contents)
+        stray = SimpleNamespace(reader=io.BytesIO(packed + b"\r\n"))
+        assert b"".join(http_records._inflate(stray)) == b"".join(contents)
         with pytest.raises(EOFError):
             list(http_records._inflate(SimpleNamespace(reader=io.BytesIO(packed[:-1]))))
 
