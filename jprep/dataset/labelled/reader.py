@@ -18,7 +18,7 @@ Stratify = Literal["", "label", "quantiles", "width"]
 
 _LONGEST_FIELD = 1 << 30
 _BATCH = 1024
-_LARGEST_SCORE = 3.4028234663852886e38  # of float32, in which scores are kept
+_NO_FLOAT32 = 3.4028235677973366e38  # becomes infinite in float32, in which scores are kept
 
 
 class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -148,12 +148,14 @@ def _name(value: Any, location: str) -> str:
 
 
 def _score(value: Any, location: str) -> float:
-    is_number = not isinstance(value, bool) and "_" not in str(value)  # Python reads `1_000` as 1000
+    is_number = not isinstance(value, bool) and not (
+        isinstance(value, str) and "_" in value
+    )  # `1_000` is 1000 in Python
     try:
         score = float(value) if is_number else math.nan
     except (TypeError, ValueError, OverflowError):
         score = math.nan
-    if not abs(score) <= _LARGEST_SCORE:
+    if not abs(score) < _NO_FLOAT32:
         fix = 'scores are numbers between -3.4e38 and 3.4e38; for class names use task = "classify"'
         raise InputError(f"not a score: {value!r:.80}", where=location, fix=fix)
     return score

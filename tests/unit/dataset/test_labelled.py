@@ -229,6 +229,12 @@ def test_scores_must_be_finite(tmp_path: Path, label):
         list(read_labelled_rows(path, LabelledConfig(), "regress"))
 
 
+def test_the_largest_score_is_that_of_float32(tmp_path: Path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"text": "a", "label": 3.4028235e38}')
+    assert [row.label for row in read_labelled_rows(path, LabelledConfig(), "regress")] == [3.4028235e38]
+
+
 def test_parquet_file_without_the_column_is_rejected(tmp_path: Path):
     with pytest.raises(InputError, match="missing column 'score'") as error:
         list(read_labelled_rows(write(tmp_path, ".parquet"), LabelledConfig(label="score"), "regress"))
