@@ -16,6 +16,7 @@ from jprep.corpus.api import Corpus
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.near import clusters
+from jprep.engine.stage import Output
 
 LETTERS = list("あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろ東西南北山川海")
 
@@ -74,6 +75,23 @@ def test_the_longest_document_keeps_its_lines(tmp_path: Path) -> None:
     texts = [lines(*SHARED), lines(*SHARED, EXTRA)]
     corpus = build(tmp_path / "a", texts, {"lines": True, "near": {"keep": "longest"}})
     assert [(doc.id, doc.text) for doc in corpus] == [("s:1", texts[1])]
+
+
+@given(
+    members=st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 40)), st.booleans(), max_size=20),
+    asked=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 50)), max_size=30),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_dropped_documents_are_those_of_the_file(
+    tmp_path_factory: pytest.TempPathFactory, members: dict[tuple[int, int], bool], asked: list[tuple[int, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("members")
+    records = np.array([(*place, 0, 0, 2, keep) for place, keep in sorted(members.items())], clusters._member_type())
+    (folder / "clusters").write_bytes(records.tobytes())
+    output = Output("clusters", len(records), str(folder))
+    shards, rows = np.array(asked, np.uint32).reshape(-1, 2).T
+    found = clusters.are_dropped(shards, rows, folder, output)
+    assert found.tolist() == [not members.get(place, True) for place in asked]
 
 
 NEARS = [{}, {"keep": "longest"}, {"keep": "best", "score": "score"}, {"drop": False}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -200,8 +201,6 @@ def _sizes(parents: Any) -> Any:
 def are_dropped(shards: Any, rows: Any, root: Path, clusters: Output) -> Any:
     """Return whether each document is dropped in favour of another one of its cluster.
 
-    Memory does not grow with the number of clusters.
-
     Args:
         shards, rows: the places of the documents, (documents,), in any order and repeated.
         root: the folder of the corpus.
@@ -209,20 +208,43 @@ def are_dropped(shards: Any, rows: Any, root: Path, clusters: Output) -> Any:
     """
     import numpy as np
 
-    places, numbers = np.unique(_places(shards, rows), return_inverse=True)
-    dropped = np.zeros(len(places), bool)
-    for chunk in range(0, clusters.rows if len(places) else 0, _CHUNK):
-        members = map_records(root / clusters.path, _member_type())[chunk : chunk + _CHUNK]
-        gone = _places(members["shard"], members["row"])[members["keep"] == 0]
-        found = np.minimum(np.searchsorted(places, gone), len(places) - 1)
-        dropped[found[places[found] == gone]] = True
-    return dropped[numbers]
+    if not clusters.rows:
+        return np.zeros(len(rows), bool)
+    starts, bits = _dropped_documents(root / clusters.path, clusters.sha256)
+    shards = np.asarray(shards, np.int64)
+    known = shards < len(starts) - 1
+    at = starts[np.where(known, shards, 0)] + rows
+    known &= at < starts[np.where(known, shards + 1, 0)]
+    at = np.where(known, at, 0)
+    return known & (bits[at >> 3] >> (at & 7) & 1 > 0)
 
 
-def _places(shards: Any, rows: Any) -> Any:
+@lru_cache(1)  # each task of a process asks for them
+def _dropped_documents(path: Path, _sha256: str) -> tuple[Any, Any]:
+    """Return where the bits of each shard start, int64 (shards + 1,), and a bit for each of its documents.
+
+    A shard has bits up to its last document that is in a cluster.
+    """
     import numpy as np
 
-    return np.asarray(shards).astype(np.uint64) << np.uint64(32) | np.asarray(rows).astype(np.uint64)
+    rows = np.zeros(0, np.int64)
+    for members in _member_chunks(path):
+        shards = members["shard"].astype(np.int64)
+        rows = np.concatenate([rows, np.zeros(max(0, int(shards.max()) + 1 - len(rows)), np.int64)])
+        np.maximum.at(rows, shards, members["row"].astype(np.int64) + 1)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(rows)])
+    bits = np.zeros(int(starts[-1]) // 8 + 1, np.uint8)
+    for members in _member_chunks(path):
+        gone = members[members["keep"] == 0]
+        at = starts[gone["shard"]] + gone["row"]
+        np.bitwise_or.at(bits, at >> 3, np.left_shift(1, at & 7).astype(np.uint8))
+    return starts, bits
+
+
+def _member_chunks(path: Path) -> Iterator[Any]:
+    members = map_records(path, _member_type())
+    for chunk in range(0, len(members), _CHUNK):
+        yield members[chunk : chunk + _CHUNK]
 
 
 def members_of_shard(shard: int, root: Path, clusters: Output) -> dict[int, Membership]:
