@@ -1,15 +1,14 @@
 """Model FLOPs utilisation of the torch backend on one GPU beside other trainers, in turns, in ten minutes.
 
 The others are Hugging Face's Trainer and, for Llamas, torchtitan. bf16 and torch.compile on all sides, with the same
-rows at a time, the same first weights and the same batches; jprep's `deterministic` is off, as the others'. A ratio is
-jprep's tokens a second by the other's, and `apart` the largest relative difference of two losses. Utilisation is
-`flops.flops_per_token` · tokens a second / the GPU's peak, which `JPREP_BENCH_PEAK` gives (10¹² FLOP/s) where
+rows at a time, the same first weights and the same batches; jprep's `deterministic` is off, as the others'. `ratio` is
+jprep's tokens a second divided by the other's, and `apart` the largest relative difference of two losses. Utilisation
+is `flops.flops_per_token` · tokens a second / the GPU's peak, which `JPREP_BENCH_PEAK` gives (10¹² FLOP/s) where
 `flops.PEAKS` does not know it. jprep's line ends with the peak of the GPU's memory and its estimate, in GB.
 
-`JPREP_TORCH` names a Python with PyTorch, transformers and accelerate; `JPREP_TITAN` perhaps one with torchtitan 0.3.0
-and triton. `JPREP_BENCH_MODELS` chooses models,
-`JPREP_BENCH_ROUNDS` (1) the turns, `JPREP_BENCH_MINUTES` (10) when no further model is begun. Without a GPU,
-`JPREP_BENCH_MODELS=tiny` tries the script out.
+`JPREP_TORCH` names a Python with PyTorch, transformers and accelerate; `JPREP_TITAN`, if it is set, one with torchtitan
+0.3.0 and triton. `JPREP_BENCH_MODELS` chooses models, `JPREP_BENCH_ROUNDS` (1) the turns, `JPREP_BENCH_MINUTES` (10)
+when no further model is begun. Without a GPU, `JPREP_BENCH_MODELS=tiny` tries the script out.
 """
 
 from __future__ import annotations
@@ -70,7 +69,10 @@ def compare(folder: Path, model: Model, *, cuda: bool) -> dict[str, Pairs]:
 
     def others(run: Path) -> Side:
         if TITAN and read_job(run).model["model_type"] == "llama":
-            titan.append(theirs([TITAN], run, trial, peer_options, {}, TITAN_TRAINER))
+            try:
+                titan.append(theirs([TITAN], run, trial, peer_options, {}, TITAN_TRAINER))
+            except FailedError as error:
+                print(f"{'':18}{'torchtitan':12}not measured: {error.cause}", flush=True)
         return theirs([PYTHON], run, trial, peer_options, {})
 
     pairs = in_turns(lambda: ours(folder, trial), others, ROUNDS)

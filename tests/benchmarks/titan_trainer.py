@@ -98,6 +98,9 @@ def specification(model: dict[str, Any]) -> ModelSpec:
         theta=model["rope_theta"],
         scaling="llama" if scaling else "none",
         scaling_factor=scaling.get("factor", 1.0),
+        low_freq_factor=scaling.get("low_freq_factor", 1.0),
+        high_freq_factor=scaling.get("high_freq_factor", 4.0),
+        original_max_position_embeddings=scaling.get("original_max_position_embeddings", 8192),
     )
     layers = _build_llama3_layers(
         n_layers=model["num_hidden_layers"],
