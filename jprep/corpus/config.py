@@ -133,11 +133,11 @@ class FrequentConfig(ConfigSection, frozen=True):
 
 
 class DedupConfig(ConfigSection, frozen=True):
-    """Deduplication across the corpus. The first occurrence is kept.
+    """Deduplication across the corpus. The first occurrence is kept that is in no document that `near` drops.
 
     Attributes:
-        documents: drop documents with the same text as an earlier document.
-        lines: drop paragraphs that occurred before.
+        documents: drop documents with the same text as another document.
+        lines: drop paragraphs that occur elsewhere.
         line_min_chars: minimum length of the paragraphs that `lines` compares, in characters.
         paragraphs: drop paragraphs that occur often, in place of `lines`; off without this table.
         sentences: drop sentences that occur often, in place of `lines` and `paragraphs`; off without this table.

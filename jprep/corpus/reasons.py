@@ -69,7 +69,7 @@ _FILTER = {
 
 _OTHER = {
     "normalizer/empty": "no text remains after normalization",
-    "dedup.documents/duplicate": "an earlier document has the same text",
+    "dedup.documents/duplicate": "another document has the same text",
     "dedup.lines/empty": "all paragraphs occur elsewhere in the corpus",
     "dedup.sentences/empty": "all sentences occur elsewhere in the corpus",
     "dedup.near/near_duplicate": "nearly the same text as another document",

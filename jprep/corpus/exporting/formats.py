@@ -19,9 +19,9 @@ class TextFormat(msgspec.Struct, frozen=True):
     """How documents become lines.
 
     Attributes:
-        form: `text`, without white space between sentences and at the ends of lines; `words`, the same with spaces
-            between words, which loses the text's own white space, as in published recipes; or `jsonl`, one document
-            per line, lossless.
+        form: `text`, lines without white space at their ends, and sentences without any around them; `words`, the same
+            with spaces between words, which loses the text's own white space, as in published recipes; or `jsonl`, one
+            document per line, lossless.
         unit: `text`, `words`: what a line is.
         blank_lines: `text`, `words`: whether a blank line follows each document, as google-research/bert expects.
     """

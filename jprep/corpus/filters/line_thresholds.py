@@ -21,9 +21,8 @@ class LineThresholdFilter(ThresholdFilter):
     """Drops lines by one signal. In a recipe: `{ signal = "latin_share", max = 0.9, per = "line" }`.
 
     A blank line, and one to which the signal does not apply, are kept. A document without another line is dropped as
-    a whole. Lines
-    outside the limits and their characters are counted as `REASON.lines` and `REASON.characters`, also those of such
-    documents.
+    a whole. Lines outside the limits and their characters are counted as `REASON.lines` and `REASON.characters`, also
+    those of such documents.
     """
 
     name = "line_threshold"
