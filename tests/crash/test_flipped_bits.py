@@ -132,7 +132,7 @@ def test_garbage_in_a_finished_artefact_is_refused(name: str, inputs: Inputs, tm
 
 
 def test_repeated_tasks_are_reported(work: Work, uninterrupted: dict[str, str]) -> None:
-    work.disturb("stage.begun@4")
+    work.disturb("stage.begun@6")
     shard = next((work.folder / ".state" / "documents" / "documents").iterdir())
     receipt = next((work.folder / ".state" / "dedup" / "receipts").iterdir())
     flip(shard, 999)
