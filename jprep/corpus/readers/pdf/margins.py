@@ -64,15 +64,13 @@ def _body(page: PageFragments, number: int, counts: Counter[_Key]) -> list[Fragm
     by_line = sorted((each for each in page.fragments if _WORD.search(each.text)), key=attrgetter("middle"))
 
     def is_running(fragment: Fragment) -> bool:
-        found: dict[str | int, int] = {}
-        for key in _keys(fragment, page, number):
-            found[key[0]] = max(found.get(key[0], 0), counts[key])
+        same, alike, alike_here, *growing = (counts[key] for key in _keys(fragment, page, number))
         is_number = _NUMBER.fullmatch(fragment.text) is not None
-        if found["text"] >= _REPEATED and not is_number:  # a cell of a table may be 0 on every page
+        if same >= _REPEATED and not is_number:  # a cell of a table may be 0 on every page
             return True
-        if found.get("growing", 0) >= max(_GROWN, found["here"] / 2):
+        if any(pages >= max(_GROWN, alike_here / 2) for pages in growing):
             return True
-        return (is_number or found["any number"] >= _REPEATED) and _is_alone(fragment, page, by_line)
+        return (is_number or alike >= _REPEATED) and _is_alone(fragment, page, by_line)
 
     return [each for each in page.fragments if not (_in_margin(each, page) and is_running(each))]
 
@@ -99,7 +97,9 @@ def _gap(one: Fragment, other: Fragment) -> float:
 
 
 def _keys(fragment: Fragment, page: PageFragments, number: int) -> Iterator[_Key]:
-    """Yield what pages with the same header have in common, with a name of its kind first."""
+    """Yield what pages with the same header have in common: its text, its text with any numbers, the same at the same
+    place along the line, and for each of its numbers, how far it is ahead of the page.
+    """
     place, form = round(_height_range(fragment, page)[0] / _GRID), _DIGITS.sub("#", fragment.text)
     yield "text", fragment.text, place
     yield "any number", form, place
