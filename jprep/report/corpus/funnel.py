@@ -8,6 +8,20 @@ from typing import Any, NamedTuple
 from jprep.corpus.reasons import explain, filter_label, step_options
 from jprep.corpus.store import Manifest
 
+# The keys of what a corpus is made from, one of which has a value if a kind of deduplication is used.
+_DEDUP_KEYS = {
+    "documents": ("documents",),
+    "near": ("near",),
+    "lines": ("line_min_chars", "paragraphs"),
+    "sentences": ("sentences",),
+}
+_DEDUP_TITLES = {
+    "documents": "duplicate documents",
+    "near": "near-duplicates",
+    "lines": "repeated paragraphs",
+    "sentences": "repeated sentences",
+}
+
 
 class Reason(NamedTuple):
     """Why a step dropped documents.
@@ -86,10 +100,8 @@ def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
     later = [name for filtered in manifest.made_from.get("filtered", []) for name in _filters(filtered)]
     tests = [f"decontaminate.{each['name']}" for each in read.get("decontaminate", {}).get("test_sets", [])]
     dedup = read.get("dedup", {})
-    lines = dedup.get("line_min_chars") or dedup.get("paragraphs")
-    kinds = [("documents", dedup.get("documents")), ("near", dedup.get("near")), ("lines", lines)]
-    kinds += [("sentences", dedup.get("sentences"))]
-    known = [*readers, "normalizer", *_filters(read), *tests, *(f"dedup.{kind}" for kind, used in kinds if used)]
+    kinds = [kind for kind, keys in _DEDUP_KEYS.items() if any(map(dedup.get, keys))]
+    known = [*readers, "normalizer", *_filters(read), *tests, *(f"dedup.{kind}" for kind in kinds)]
     return list(dict.fromkeys([*known, *later, *dropped]))
 
 
@@ -107,6 +119,5 @@ def _reasons(step: str, counts: Mapping[str, int], options: Mapping[str, Sequenc
 def _title(name: str) -> str:
     kind, _, own = name.partition(".")
     if kind == "dedup":
-        titles = {"documents": "duplicate documents", "near": "near-duplicates"}
-        return (titles | {"lines": "repeated paragraphs", "sentences": "repeated sentences"}).get(own, name)
+        return _DEDUP_TITLES.get(own, name)
     return {"normalizer": "normalize"}.get(kind, {"reader": "read", "filter": "filter"}.get(kind, kind) + f": {own}")
