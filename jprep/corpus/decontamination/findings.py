@@ -30,7 +30,7 @@ class Occurrence(msgspec.Struct, frozen=True, array_like=True):
     item: int
     document: str
     share: float
-    first: bool = True
+    first: bool = True  # the state of builds that an earlier version began has no such field
 
 
 class FoundItem(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -148,11 +148,9 @@ def _name(value: Any, location: str) -> str:
 
 
 def _score(value: Any, location: str) -> float:
-    is_number = not isinstance(value, bool) and not (
-        isinstance(value, str) and "_" in value
-    )  # `1_000` is 1000 in Python
+    spelt_as_code = isinstance(value, str) and "_" in value  # Python reads `1_000` as 1000
     try:
-        score = float(value) if is_number else math.nan
+        score = math.nan if isinstance(value, bool) or spelt_as_code else float(value)
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not abs(score) < _NO_FLOAT32:
