@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.api import Corpus
-from jprep.corpus.config import decode_recipe
-from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.near import clusters
 from jprep.engine.stage import Output
+from tests.fakes.dedup_corpus import build_deduplicated
+
+pytestmark = pytest.mark.usefixtures("many_parts")
 
 LETTERS = list("あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろ東西南北山川海")
 
@@ -33,29 +33,10 @@ SHARED = range(12)
 EXTRA = 100
 
 
-@pytest.fixture(autouse=True)
-def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each input file a task of its own, and have several buckets and chunks."""
-    monkeypatch.setattr("jprep.corpus.stages.planned_shards._GROUP", 1)
-    monkeypatch.setattr(hash_files, "_BUCKET", 100)
-    monkeypatch.setattr(clusters, "_CHUNK", 3)
-
-
 def build(folder: Path, texts: Sequence[str], dedup: dict[str, Any], workers: int = 1) -> Corpus:
     """Build a corpus from files of two documents, whose `score` is their number."""
-    folder.mkdir(parents=True)
-    paths = []
-    for part in range(0, len(texts), 2):
-        paths.append(str(folder / f"{part:04}.jsonl"))
-        rows = [
-            {"id": str(number), "score": str(number), "text": texts[number]}
-            for number in range(part, min(part + 2, len(texts)))
-        ]
-        Path(paths[-1]).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
-    source = {"name": "s", "paths": paths, "reader": {"use": "jsonl", "id": "id", "meta": ["score"]}}
-    steps = {"normalizers": [], "splitter": "none", "segmenter": "none", "dedup": dedup}
-    recipe = decode_recipe({"name": "near", "corpus": {"sources": [source], **steps}})
-    return Corpus.build(recipe, folder / "corpus", workers=workers)
+    records = [{"score": str(number), "text": text} for number, text in enumerate(texts)]
+    return build_deduplicated(folder, records, 2, workers, dedup=dedup)
 
 
 def test_the_best_of_equal_documents_stays(tmp_path: Path) -> None:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.corpus.api import Corpus
-from jprep.corpus.config import NearConfig, decode_recipe
+from jprep.corpus.config import NearConfig
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.near import clusters
 from jprep.corpus.dedup.near import signatures as signature_writer
@@ -24,6 +23,9 @@ from jprep.corpus.dedup.near.pairs import pair_type
 from jprep.corpus.dedup.near.signatures import band_keys, signatures
 from jprep.corpus.document import Document
 from jprep.errors import ConfigError, MachineError
+from tests.fakes.dedup_corpus import build_deduplicated
+
+pytestmark = pytest.mark.usefixtures("many_parts")
 
 LETTERS = list(
     "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわん日本語文字列東西南北山川海"
@@ -50,24 +52,7 @@ def jaccard(first: str, second: str) -> float:
 
 def build(folder: Path, documents: Sequence[str], workers: int = 1, **near: Any) -> Corpus:
     """Build a corpus from files of four documents."""
-    folder.mkdir(parents=True)
-    paths = []
-    for part in range(0, len(documents), 4):
-        paths.append(str(folder / f"{part:04}.jsonl"))
-        rows = [{"id": str(part + number), "text": each} for number, each in enumerate(documents[part : part + 4])]
-        Path(paths[-1]).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
-    source = {"name": "s", "paths": paths, "reader": {"use": "jsonl", "id": "id"}}
-    steps = {"normalizers": [], "splitter": "none", "segmenter": "none", "dedup": {"near": near}}
-    recipe = decode_recipe({"name": "near", "corpus": {"sources": [source], **steps}})
-    return Corpus.build(recipe, folder / "corpus", workers=workers)
-
-
-@pytest.fixture(autouse=True)
-def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each input file a task of its own, and have several buckets and chunks."""
-    monkeypatch.setattr("jprep.corpus.stages.planned_shards._GROUP", 1)
-    monkeypatch.setattr(hash_files, "_BUCKET", 100)
-    monkeypatch.setattr(clusters, "_CHUNK", 3)
+    return build_deduplicated(folder, [{"text": each} for each in documents], 4, workers, dedup={"near": near})
 
 
 def test_signatures_estimate_the_share_of_common_ngrams() -> None:
@@ -148,18 +133,11 @@ def test_the_longest_document_stays(tmp_path: Path) -> None:
 
 
 def scored(folder: Path, scores: Sequence[str | None], **changes: Any) -> Corpus:
-    """Build a corpus of near-duplicates with scores in `meta`."""
-    folder.mkdir()
-    paths = []
-    for number, score in enumerate(scores):
-        paths.append(str(folder / f"{number}.jsonl"))
-        row = {"id": str(number), "text": edited(text(1), number, 2)} | ({} if score is None else {"score": score})
-        Path(paths[-1]).write_bytes(msgspec.json.encode(row) + b"\n")
-    source = {"name": "s", "paths": paths, "reader": {"use": "jsonl", "id": "id", "meta": ["score"]}}
+    """Build a corpus of near-duplicates with scores in `meta`, each in a file of its own."""
+    texts = ({"text": edited(text(1), number, 2)} for number in range(len(scores)))
+    records = [row if score is None else row | {"score": score} for row, score in zip(texts, scores, strict=True)]
     near = {"keep": "best", "score": "score"} | changes.pop("near", {})
-    steps = {"normalizers": [], "splitter": "none", "segmenter": "none", "dedup": {"near": near}, **changes}
-    recipe = decode_recipe({"name": "near", "corpus": {"sources": [source], **steps}})
-    return Corpus.build(recipe, folder / "corpus")
+    return build_deduplicated(folder, records, 1, dedup={"near": near}, **changes)
 
 
 def test_the_document_with_the_best_score_stays(tmp_path: Path) -> None:
