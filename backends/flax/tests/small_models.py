@@ -31,4 +31,4 @@ def model_with_loss(
     abstract = nnx.eval_shape(lambda: ModelWithLoss(config, task, dtype=dtype, rngs=nnx.Rngs(0), **more))
     graph, state = nnx.split(abstract)
     read = load_file(path).__getitem__
-    return graph, weights.load_weights(state, config, task, read, lambda array, _: jnp.asarray(array))
+    return graph, weights.load_weights(state, config, task, read, lambda array, _: jnp.asarray(array.whole()))

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import jax
-import numpy as np
 from flax import nnx
 
 from jprep.errors import ConfigError
 from jprep.io.safetensors_file import Floats, Shape
 from jprep.train.models import FAMILIES, TensorSpec, parameters
 from jprep.train.models.weights import HEAD_PREFIX
+from jprep_flax.models.stored_array import StoredArray
 
 Path = tuple[str | int, ...]
 T = TypeVar("T")
@@ -59,17 +59,17 @@ def load_weights(
     config: dict[str, Any],
     task: str,
     read: Callable[[str], Floats],
-    put: Callable[[Floats, Any], jax.Array],
+    put: Callable[[StoredArray, Any], jax.Array],
     without: Collection[Path] = (),
 ) -> nnx.State:
-    """Return the weights of a model, read one array at a time.
+    """Return the weights of a model.
 
     Args:
         abstract: the state of a `ModelWithLoss` that was built under `nnx.eval_shape`.
         config: the config of transformers.
         task: the job's task.
-        read: returns a tensor by name.
-        put: moves an array to the devices of a variable, its second argument.
+        read: returns a tensor by name, memory-mapped perhaps.
+        put: reads an array, and moves it to the devices of a variable, its second argument.
         without: paths of arrays that are left out.
     """
     flat, loaded = dict(nnx.to_flat_state(abstract)), {}
@@ -78,8 +78,8 @@ def load_weights(
         _check_paths(flat, by_path, config, task)
     for path, names in ((path, names) for path, names in by_path.items() if path not in without):
         variable = flat[path]
-        array = read(names[0]) if len(names) == 1 else np.stack([read(name) for name in names])
-        loaded[path] = variable.replace(put(_padded(array, variable.shape), variable))
+        stored = StoredArray([read(name) for name in names], variable.shape)
+        loaded[path] = variable.replace(put(stored, variable))
     return nnx.from_flat_state(loaded.items())
 
 
@@ -106,15 +106,6 @@ def _check_paths(flat: Mapping[Path, Any], names: Mapping[Path, list[str]], conf
 
 def _faulty(kind: str, what: str, fix: str) -> ConfigError:
     return ConfigError(f"the Flax model of the family {kind!r} {what}", where=f"model_type {kind}", fix=fix)
-
-
-def _padded(array: Floats, shape: tuple[int, ...]) -> Floats:
-    """Return an array in a shape that may have more rows, filled with zeros."""
-    if array.size == math.prod(shape):
-        return array.reshape(shape)
-    flat = np.zeros(math.prod(shape), np.float32)
-    flat[: array.size] = array.reshape(-1)
-    return flat.reshape(shape)
 
 
 def _path(name: str) -> tuple[Path, bool]:

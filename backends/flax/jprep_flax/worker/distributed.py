@@ -15,6 +15,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jprep.errors import MachineError
+from jprep_flax.models.stored_array import StoredArray
 from jprep_flax.options import SECTION
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.sharding import AXES, BATCH_AXES, FSDP, TENSOR
@@ -52,10 +53,9 @@ class DistributedContext:
         axes = variable.get_metadata().get("out_sharding") or ()  # a user's head has none
         return self.sharding(*(WEIGHT_AXES.get(name) for name in axes))
 
-    def put(self, array: npt.NDArray[Any], variable: Any) -> jax.Array:
-        """Shard an array as a weight is; every process holds it whole, and each device gets its part only."""
-        sharding = self.weight_sharding(variable)
-        return jax.make_array_from_callback(array.shape, sharding, lambda part: np.array(array[part]))
+    def put(self, array: StoredArray, variable: Any) -> jax.Array:
+        """Shard an array as a weight is; for each device its part only is read."""
+        return jax.make_array_from_callback(array.shape, self.weight_sharding(variable), array.part)
 
     def shard_rows(self, rows: npt.NDArray[Any]) -> jax.Array:
         """Join this process's rows, (micro-batches, rows, …), with those of the others."""

@@ -52,7 +52,7 @@ class InferenceModel:
         self._model = abstract
         graph, empty = nnx.split(abstract)
         read = weight_reader(folder, config, task)
-        self.weights = load_weights(empty, config, task, read, lambda array, _: jnp.asarray(array))
+        self.weights = load_weights(empty, config, task, read, lambda array, _: jnp.asarray(array.whole()))
         self._hidden, self._outputs, self._logits, self._continue = (
             jax.jit(partial(function, graph)) for function in (_hidden, _outputs, _logits, _continue)
         )

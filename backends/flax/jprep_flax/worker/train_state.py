@@ -278,7 +278,7 @@ class TrainState:
 
     def _initial(self, tensors: TensorFiles) -> StateArrays:
         progress = TrainProgress(0, initial_loss_scale(self._job.train.precision))
-        m, v = (self._load_average(mark, lambda name: np.zeros_like(tensors[name])) for mark in AVERAGES)
+        m, v = (self._load_average(mark, lambda name: _zeros_like(tensors[name])) for mark in AVERAGES)
         return self._with_progress(self._load(tensors.__getitem__), m, v, progress)
 
     def _restored(self, saved: CheckpointReader) -> StateArrays:
@@ -286,7 +286,7 @@ class TrainState:
 
         def average(mark: str, name: str) -> Any:
             found = saved.averages.get(f"{mark}.{name}")
-            return np.zeros_like(saved.weights[name]) if found is None else found
+            return _zeros_like(saved.weights[name]) if found is None else found
 
         m, v = (self._load_average(mark, partial(average, mark)) for mark in AVERAGES)
         return self._with_progress(self._load(saved.weights.__getitem__), m, v, saved.progress)
@@ -302,6 +302,11 @@ class TrainState:
     def _load(self, read: Callable[[str], Floats], without: Collection[weights.Path] = ()) -> nnx.State:
         config, task = self._job.model, self._job.train.objective
         return weights.load_weights(self._abstract, config, task, read, self._context.put, without)
+
+
+def _zeros_like(tensor: Floats) -> Floats:
+    """Return zeros in the shape of a tensor, which take no memory."""
+    return np.broadcast_to(np.float32(0), tensor.shape)
 
 
 def _divided_by_count(figures: _Figures, gradient: nnx.State, labels: Array) -> tuple[Any, nnx.State]:
