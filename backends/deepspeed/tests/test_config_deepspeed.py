@@ -77,7 +77,9 @@ def test_the_worker_gets_the_configuration_of_the_plan(planned: Any) -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 def test_in_stage_0_deepspeed_has_neither_clipping_nor_precision(planned: Any, precision: str) -> None:
-    assert not {"gradient_clipping", "bf16", "fp16"} & set(planned({}, precision, stage=0).settings)
+    settings = planned({}, precision, stage=0).settings
+    assert settings["gradient_clipping"] == 0  # without the key, DeepSpeed clips to a norm of 1
+    assert not {"bf16", "fp16"} & set(settings)
     divided = planned({}, precision, stage=1).settings
     assert [name for name in ("bf16", "fp16") if name in divided] == ([] if precision == "fp32" else [precision])
     assert ("communication_data_type" in divided) == (precision != "fp32")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from datetime import timedelta
@@ -23,10 +24,13 @@ from jprep.train.optimization.loss_scale import INITIAL_LOSS_SCALE
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
+from jprep_deepspeed.planning.generated_config import generate_config
+from jprep_deepspeed.planning.layout import Layout
 from jprep_deepspeed.worker.train_state import TrainState
 from jprep_torch.worker.data import count_labels, micro_batches
 from jprep_torch.worker.distributed.context import DistributedContext, join_processes
 from jprep_torch.worker.trainer import StepResult
+from tests.fakes.device_reads import DeviceReads
 
 STAGES = (0, 1, 2, 3)
 RATE = 0.01
@@ -47,9 +51,14 @@ def context() -> Iterator[DistributedContext]:
 
 
 def make_config(stage: int, **more: Any) -> dict[str, Any]:
-    clip = {"gradient_clipping": 0.5} if stage else {}
+    clip = {"gradient_clipping": 0.5 if stage else 0.0}
     batch = {"train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2}
     return batch | clip | {"zero_optimization": {"stage": stage}, "zero_force_ds_cpu_optimizer": False} | more
+
+
+def with_clip(job: Job, clip: float) -> Job:
+    optimizer = msgspec.structs.replace(job.train.optimizer, clip=clip)
+    return msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, optimizer=optimizer))
 
 
 def make_state(
@@ -72,18 +81,53 @@ def saved(state: TrainState, folder: Path) -> CheckpointReader:
     return CheckpointReader(folder)
 
 
+@pytest.mark.parametrize("clip", [0.5, 2.0, 0.0])
 @pytest.mark.parametrize("stage", STAGES)
 def test_gradients_are_clipped_to_the_exact_norm(
-    run: Path, context: DistributedContext, stage: int, tmp_path: Path
+    run: Path, context: DistributedContext, stage: int, clip: float, tmp_path: Path
 ) -> None:
     """After the first step Adam's first average is (1 − β₁) · the clipped gradient, whose norm is the bound."""
-    state, job = make_state(run, context, make_config(stage)), read_job(run)
-    norm = step(state, job, run, 0).norm
-    assert norm > 0.5
+    job = with_clip(read_job(run), clip)
+    config = generate_config(job, Layout("cpu", 1, 4, 2, stage))
+    state = make_state(run, context, config, optimizer=job.train.optimizer)
+    norm = float(step(state, job, run, 0).norm)
+    assert norm > 2.5
     averages = saved(state, tmp_path / "one").averages
     squares = sum(float((averages[name].astype("f8") ** 2).sum()) for name in averages if name.startswith("m."))
     found = squares**0.5 / (1 - job.train.optimizer.beta1)
-    assert found == pytest.approx(0.5, rel=1.5e-7)
+    assert found == pytest.approx(clip or norm, rel=3e-7)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_steps_read_from_the_device_only_what_deepspeed_reads(
+    run: Path, context: DistributedContext, stage: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DeepSpeed's stages 1 to 3 read whether the norm is finite."""
+    job = read_job(run)
+    timers = generate_config(job, Layout("cpu", 1, 4, 2, stage))["timers"]
+    state, waited = make_state(run, context, make_config(stage, timers=timers)), list[int]()
+    step(state, job, run, 0)  # creates the optimizer's averages
+    monkeypatch.setattr(get_accelerator(), "synchronize", lambda *_: waited.append(1))
+    with DeviceReads() as reads:
+        results = [step(state, job, run, number) for number in range(1, 4)]
+    assert all(isinstance(one.norm, torch.Tensor) for one in results)
+    assert {name.split(".")[0] for name in reads.callers} == ({"deepspeed"} if stage else set())
+    assert not waited
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_gradient_that_is_not_finite_has_no_finite_norm(
+    run: Path, context: DistributedContext, stage: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DeepSpeed says -1 of it where it does not look for overflows."""
+    half = {"bf16": {"enabled": True, "check_grad_overflow": False}, "data_types": {"grad_accum_dtype": "fp32"}}
+    state, job = (
+        make_state(run, context, make_config(stage, **(half if stage else {})), precision="bf16"),
+        read_job(run),
+    )
+    weight = next(iter(state._parallel.trained.values()))
+    weight.register_hook(lambda gradient: gradient * float("inf"))
+    assert not math.isfinite(float(step(state, job, run, 0).norm))
 
 
 def test_the_loss_scale_of_fp16_is_halved_on_overflow(

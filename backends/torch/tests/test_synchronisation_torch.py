@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.worker.session import Session
@@ -17,23 +14,7 @@ from jprep_torch.options import Options
 from jprep_torch.worker.distributed.context import join_processes, process_timeout
 from jprep_torch.worker.train_state import TrainState
 from jprep_torch.worker.trainer import Trainer
-
-WAITING = {
-    torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default, torch.ops.aten.masked_select.default,
-}  # fmt: skip
-"""Operations that wait for a GPU: they read a number, or return as many as they find."""
-
-
-class Reads(TorchDispatchMode):
-    """Counts operations that wait for the device."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += function in WAITING
-        return function(*args, **(kwargs or {}))
+from tests.fakes.device_reads import DeviceReads
 
 
 @contextmanager
@@ -54,9 +35,9 @@ def test_steps_read_nothing_from_the_device(case: str, tmp_path: Path) -> None:
     with trainer_of(prepared.run) as trainer:
         batches = trainer._batches()
         trainer._step(*next(batches))  # the first step creates the optimizer's averages
-        with Reads() as reads:
+        with DeviceReads() as reads:
             for _ in range(3):
                 trainer._step(*next(batches))
-        assert reads.count == 0
+        assert reads.callers == []
         assert len(trainer._unchecked) == 4
         batches.close()  # type: ignore[attr-defined]

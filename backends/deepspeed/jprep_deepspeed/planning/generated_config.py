@@ -18,6 +18,10 @@ SWAPPED_NUMBERS = 100_000_000
 """Weights whose optimizer state is read from files at a time. DeepSpeed's default of 1e9 takes 16 GB a process."""
 
 
+_NO_CLIPPING = {"gradient_clipping": 0.0}
+"""Without the key, DeepSpeed clips to a norm of 1."""
+
+
 def generate_config(job: Job, layout: Layout) -> dict[str, Any]:
     """Return the whole configuration, as `--dry-run` shows it and the worker uses it.
 
@@ -33,7 +37,8 @@ def generate_config(job: Job, layout: Layout) -> dict[str, Any]:
         "train_micro_batch_size_per_gpu": layout.micro_batch,
         "gradient_accumulation_steps": layout.accumulate,
         "zero_force_ds_cpu_optimizer": False,
-        **(_update(job) if layout.stage else {}),
+        "timers": {"throughput": {"enabled": False}},  # it waits for the device twice a step; jprep measures as well
+        **(_update(job) if layout.stage else _NO_CLIPPING),
         **({"zero_allow_untested_optimizer": True} if uses_sharded_muon(job, layout) else {}),
         "zero_optimization": _zero(job, layout),
     }

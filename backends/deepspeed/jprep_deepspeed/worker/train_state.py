@@ -21,7 +21,7 @@ from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.loss import Number, add_count, labels_or_count, or_one
-from jprep_torch.worker.optimizer import LossScale, global_norm, rescale_gradients, set_rate, unscale_and_clip
+from jprep_torch.worker.optimizer import LossScale, clip, global_norm, rescale_gradients, set_rate, unscale_and_clip
 from jprep_torch.worker.trainer import StepResult
 
 
@@ -143,27 +143,36 @@ class TrainState:
             what = "returned a count other than the number of labels, which DeepSpeed cannot use in stage 1 with bf16"
             raise self._hooks.loss.error(what, fix="use another stage, or return (sum of the losses, len(labels))")
 
-    def _engine_step(self, check: Callable[[float], None]) -> float:
+    def _engine_step(self, check: Callable[[float], None]) -> float | Tensor:
         """Update by DeepSpeed, which skips gradients that are not finite; `check` then ends the run before a save."""
         engine = self._parallel.engine
         engine.step()
+        if self._job.train.precision != "fp16" and not engine.optimizer.overflow:
+            self._count_update()
+            norm = torch.as_tensor(engine.get_global_grad_norm(), device=self._context.device).view(())
+            return torch.where(norm < 0, math.nan, norm)  # DeepSpeed gives -1 for what is not finite
         norm = math.nan if engine.optimizer.overflow else float(engine.get_global_grad_norm())
         if self._scale.accepts(norm):
             check(norm)
             self._count_update()
         return norm
 
-    def _unsharded_step(self, check: Callable[[float], None]) -> float:
-        weights = self._parallel.trained.values()
-        norm = float(global_norm(weights))
-        if not self._scale.accepts(norm):
-            self._parallel.engine.zero_grad()
+    def _unsharded_step(self, check: Callable[[float], None]) -> float | Tensor:
+        weights, limit = self._parallel.trained.values(), self._job.train.optimizer.clip
+        norm = global_norm(weights)
+        if self._job.train.precision != "fp16":
+            clip(weights, norm, limit, self._parallel.optimizer, sharded=False)
+            self._parallel.engine.step()
+            self._count_update()
             return norm
-        check(norm)
-        norm = unscale_and_clip(weights, norm, self._job.train.optimizer.clip, self._scale.factor)
+        if not self._scale.accepts(float(norm)):
+            self._parallel.engine.zero_grad()
+            return float(norm)
+        check(float(norm))
+        unscaled = unscale_and_clip(weights, float(norm), limit, self._scale.factor)
         self._parallel.engine.step()
         self._count_update()
-        return norm
+        return unscaled
 
     def _count_update(self) -> None:
         self._updates += 1

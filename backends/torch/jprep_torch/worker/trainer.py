@@ -93,8 +93,9 @@ class AnyTrainState(Protocol):
 class Trainer:
     """Trains a job on this process's device.
 
-    A step reads nothing from the device, except with fp16, XLA and DeepSpeed: losses, numbers of labels and norms stay
-    there until a step is logged. Batches are made and moved to the device ahead of time, in a thread.
+    A step reads nothing from the device, except with fp16 and XLA, and what DeepSpeed itself reads in stages 1 to 3:
+    losses, numbers of labels and norms stay there until a step is logged. Batches are made and moved to the device
+    ahead of time, in a thread.
 
     Args:
         session: the session.
