@@ -8,8 +8,9 @@ import pytest
 
 from jprep.testing.backend_suite import BackendSuite
 from jprep.testing.backend_suite.cases import CASES, SAVED, model_type_of
+from jprep.testing.backend_suite.curves import assert_agrees, assert_ended_well, golden_losses
 from jprep.testing.backend_suite.runner import SuiteRunner
-from jprep.testing.backend_suite.suite import LABELLED, PARITY, _agrees, _ended_well, _golden
+from jprep.testing.backend_suite.suite import LABELLED, PARITY
 from jprep_keras.planning.checks import MODEL_TYPES
 
 JAX = {"engine": "jax", "devices": 2, "micro_batch": 2}
@@ -37,16 +38,16 @@ class TestKeras(BackendSuite):
     def test_hooks_do_not_depend_on_the_engine(self, bench: SuiteRunner) -> None:
         hooks = self._hooks(loss="weighted_loss", head="MeanPoolingHead", metrics=["margin"])
         whole, divided = bench.trained(LABELLED, hooks=hooks), bench.train(bench.prepare(LABELLED, JAX, hooks=hooks))
-        _ended_well(divided)
-        _agrees(divided.losses(), whole.losses(), PARITY)
+        assert_ended_well(divided)
+        assert_agrees(divided.losses(), whole.losses(), PARITY)
         for figure in ("loss", "metrics/margin"):
-            _agrees(divided.figures(figure), whole.figures(figure), PARITY)
+            assert_agrees(divided.figures(figure), whole.figures(figure), PARITY)
 
     @pytest.mark.parametrize("engine", ["tensorflow", "jax"])
     @pytest.mark.parametrize("name", ["llama-documents", "roberta-documents"])
     def test_documents_do_not_depend_on_the_division(self, bench: SuiteRunner, name: str, engine: str) -> None:
         """Two devices with micro-batches of two rows each, killed once, give the golden curve."""
         trained = bench.train(bench.prepare(name, JAX | {"engine": engine}), JPREP_FAILPOINT="run.committed@2")
-        _ended_well(trained)
+        assert_ended_well(trained)
         assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED]
-        _agrees(trained.losses(), _golden(name), PARITY)
+        assert_agrees(trained.losses(), golden_losses(name), PARITY)

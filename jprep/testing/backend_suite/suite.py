@@ -12,11 +12,19 @@ import pytest
 from jprep.errors import ConfigError, JprepError
 from jprep.io.safetensors_file import TensorFiles, read_header
 from jprep.testing.backend_suite.cases import CASES, NO_DROPOUT, SAVED, STEPS, WITH_DROPOUT, case_of, golden_curve
+from jprep.testing.backend_suite.curves import (
+    assert_agrees,
+    assert_ended_well,
+    assert_falls,
+    golden_losses,
+    mean_of_five,
+)
 from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial_folders, stop_after
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
+from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import read_job
 
 PARITY = 1e-4
@@ -47,6 +55,9 @@ PAIRS = "bert-nsp"
 HOOK_NAMES = ("token_loss", "weighted_loss", "raises", "MeanPoolingHead", "margin")
 """What a file of hooks has: the loss of `mlm`; that of `classify` with weights of its three classes, and their sum as
 the count; a loss that calls a method which does not exist; a head with several parameters; a metric."""
+
+_ONE_STEP: dict[str, Any] = {"steps": 1, "schedule": {}, "validation": {}}
+_DECAYED = {"lr": 1e-4, "weight_decay": 1000.0, "decay": "all", "clip": 0.0}
 
 _ENDLESS = 1_000_000  # steps
 _BAD_OPTION, _BAD_INPUT = 2, 4
@@ -117,15 +128,15 @@ class BackendSuite:
         """Every step's loss is logged, and the last losses are lower than the first."""
         losses = bench.trained(case).losses()
         assert list(losses) == list(range(1, STEPS + 1)), "log_every = 1: a loss for every step, from step 1"
-        _falls(losses, 0.85)
+        assert_falls(losses, 0.85)
 
     def test_the_curve_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
         """The same weights and batches give the losses of the reference implementation (`docs/training.md`)."""
-        _agrees(bench.trained(case).losses(), _golden(case), PARITY)
+        assert_agrees(bench.trained(case).losses(), golden_losses(case), PARITY)
 
     def test_the_validation_loss_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
         """The validation loss is that of the whole split, each row once, without dropout."""
-        _agrees(bench.trained(case).losses("validation"), golden_curve(case).validation, PARITY)
+        assert_agrees(bench.trained(case).losses("validation"), golden_curve(case).validation, PARITY)
 
     def test_every_weight_is_exported(self, bench: SuiteRunner, case: str) -> None:
         """Weights are exported under transformers' names, in fp32, tied ones once, complete and without additions."""
@@ -156,11 +167,11 @@ class BackendSuite:
         self._requires_case(name)
         whole = bench.trained(name)
         killed = bench.train(bench.prepare(name), JPREP_FAILPOINT="run.committed@2")
-        _ended_well(killed)
+        assert_ended_well(killed)
         starts = [event.step for event in killed.events() if event.kind == "start"]
         assert starts == [0, SAVED], "it must be killed once and resume from its checkpoint"
         for kind in ("log", "validation"):
-            _agrees(killed.losses(kind), whole.losses(kind), 0.0)
+            assert_agrees(killed.losses(kind), whole.losses(kind), 0.0)
         assert bench.exported(killed).read_bytes() == bench.exported(whole).read_bytes(), "the weights differ"
 
     def test_a_stopped_run_saves_and_resumes(self, bench: SuiteRunner) -> None:
@@ -188,13 +199,23 @@ class BackendSuite:
 
     def test_weight_decay_of_all_tensors_includes_norms(self, bench: SuiteRunner) -> None:
         """With `optimizer.decay = "all"`, one step shrinks the weights of norms by the rate times the decay."""
-        optimizer = {"lr": 1e-4, "weight_decay": 1000.0, "decay": "all", "clip": 0.0}
-        trained = bench.trained(self.cases[0], optimizer=optimizer, steps=1, schedule={}, validation={})
+        trained = bench.trained(self.cases[0], optimizer=_DECAYED, **_ONE_STEP)
         job, weights = read_job(trained.run), TensorFiles([bench.exported(trained)])
         norms = [name for name, tensor in parameters(job.model, job.train.objective).items() if tensor.kind == "ones"]
         assert norms
         for name in norms:  # 1 - 1e-4 * (1000 + at most 1)
             np.testing.assert_allclose(weights[name], 0.9, atol=2e-4)
+
+    @pytest.mark.parametrize("clip", [0.0, 1.5])
+    def test_a_gradient_is_clipped_to_the_norm_of_the_job(self, bench: SuiteRunner, clip: float) -> None:
+        """After one step, AdamW's first average is (1 - β₁) · the clipped gradient; a limit of 0 is none."""
+        trained = bench.trained(self.cases[0], optimizer=_DECAYED | {"clip": clip}, **_ONE_STEP)
+        norm = trained.figures("norm", "log")[1]
+        assert norm > 2, "the gradient is too small for this test"
+        averages = CheckpointReader(trained.checkpoint()).averages
+        squares = sum(float((averages[name].astype("f8") ** 2).sum()) for name in averages if name.startswith("m."))
+        beta1 = read_job(trained.run).train.optimizer.beta1
+        assert squares**0.5 / (1 - beta1) == pytest.approx(clip or norm, rel=1e-5)
 
     def test_an_unknown_option_is_refused(self, bench: SuiteRunner) -> None:
         """The error names the closest option."""
@@ -277,9 +298,9 @@ class BackendSuite:
     def test_mixed_precision_learns_as_well(self, bench: SuiteRunner, precision: str) -> None:
         """The loss falls as in fp32, within a few percent."""
         losses = bench.trained(self.cases[0], precision=precision).losses()
-        _falls(losses, 0.85)
+        assert_falls(losses, 0.85)
         whole = bench.trained(self.cases[0]).losses()
-        assert _mean(losses, last=True) == pytest.approx(_mean(whole, last=True), rel=0.05)
+        assert mean_of_five(losses, last=True) == pytest.approx(mean_of_five(whole, last=True), rel=0.05)
 
     def test_a_run_of_another_backend_resumes(self, bench: SuiteRunner, source_backend: str) -> None:
         """A checkpoint of another backend is resumed, with no difference but rounding."""
@@ -290,9 +311,9 @@ class BackendSuite:
         except JprepError as error:
             pytest.skip(str(error))
         trained = bench.resumed_from(DIVIDED, source_backend, SAVED)
-        _ended_well(trained)
+        assert_ended_well(trained)
         assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED]
-        _agrees(trained.losses(), _golden(DIVIDED), PARITY)
+        assert_agrees(trained.losses(), golden_losses(DIVIDED), PARITY)
 
     def test_a_loss_hook_equal_to_the_task_s_loss_makes_the_same_steps(self, bench: SuiteRunner) -> None:
         """The hook `token_loss`, a copy of the task's loss, gives its curve: also in micro-batches, which differ in
@@ -309,15 +330,15 @@ class BackendSuite:
         self._requires_case(LABELLED)
         hooks = self._hooks(loss="weighted_loss", head="MeanPoolingHead", metrics=["margin"])
         whole = bench.trained(LABELLED, hooks=hooks)
-        _falls(whole.losses(), 0.95)
+        assert_falls(whole.losses(), 0.95)
         prepared = bench.prepare(LABELLED, self.two_processes or self.two_devices, hooks=hooks)
         divided = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
-        _ended_well(divided)
+        assert_ended_well(divided)
         assert [event.step for event in divided.events() if event.kind == "start"] == [0, SAVED]
         for figure in ("loss", "metrics/margin"):
-            _agrees(divided.figures(figure), whole.figures(figure), PARITY)
+            assert_agrees(divided.figures(figure), whole.figures(figure), PARITY)
         early = {step: loss for step, loss in whole.losses().items() if step <= EARLY}
-        _agrees({step: divided.losses()[step] for step in early}, early, SAME)
+        assert_agrees({step: divided.losses()[step] for step in early}, early, SAME)
         names = {name for name in read_header(bench.exported(divided)) if name.startswith(HEAD_PREFIX)}
         job = read_job(divided.run)
         assert names == {HEAD_PREFIX + name for name in job.model[HEAD_PARAMETERS]} and len(names) > 1
@@ -352,12 +373,12 @@ class BackendSuite:
 
 def _takes_the_same_steps(bench: SuiteRunner, name: str, trained: FinishedRun) -> None:
     """Assert that a run took the steps of one process with whole batches."""
-    _ended_well(trained)
+    assert_ended_well(trained)
     losses = trained.losses()
-    _agrees(losses, _golden(name), PARITY)
+    assert_agrees(losses, golden_losses(name), PARITY)
     early = {step: loss for step, loss in bench.trained(name).losses().items() if step <= EARLY}
-    _agrees({step: losses[step] for step in early}, early, SAME)
-    _agrees(trained.losses("validation"), golden_curve(name).validation, PARITY)
+    assert_agrees({step: losses[step] for step in early}, early, SAME)
+    assert_agrees(trained.losses("validation"), golden_curve(name).validation, PARITY)
 
 
 def _cases_from(request: pytest.FixtureRequest) -> list[str]:
@@ -367,30 +388,3 @@ def _cases_from(request: pytest.FixtureRequest) -> list[str]:
     own = (item for item in items[index : index + 2] if getattr(item, "cls", None) is request.cls)
     found = (getattr(item, "callspec", None) for item in own)
     return [spec.params["case"] for spec in found if spec and "case" in spec.params]
-
-
-def _golden(case: str) -> dict[int, float]:
-    return dict(enumerate(golden_curve(case).train, 1))
-
-
-def _ended_well(trained: FinishedRun) -> None:
-    assert trained.code == 0, f"the run ended with {trained.code}: {trained.messages}"
-
-
-def _mean(losses: Mapping[int, float], *, last: bool) -> float:
-    """Return the mean of the first or last five losses."""
-    values = list(losses.values())
-    return float(np.mean(values[-5:] if last else values[:5]))
-
-
-def _falls(losses: Mapping[int, float], share: float) -> None:
-    first, last = _mean(losses, last=False), _mean(losses, last=True)
-    assert last < share * first, f"the loss was {first:.4f} at the start, and is {last:.4f} at the end"
-
-
-def _agrees(found: Mapping[int, float], wanted: Mapping[int, float], relative: float) -> None:
-    """Assert that steps and losses agree; the message names the first difference."""
-    assert list(found) == list(wanted), "the steps differ"
-    for step, loss in found.items():
-        off = abs(loss / wanted[step] - 1)
-        assert off <= relative, f"step {step}: {loss!r} instead of {wanted[step]!r}, off by {off:.2g} of it"
