@@ -109,14 +109,11 @@ def train(
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
-    from jprep.train.launcher.cross_validation import train_folds
     from jprep.train.launcher.launch import backend_name, delete_earlier_run, outer_process, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
 
-    _check_options(name, output, resume, all_folds=all_folds, dry_run=dry_run)
+    _check_options(name, output, resume, profile, all_folds=all_folds, dry_run=dry_run)
     _check_restart(resume, executor, restart=restart)
-    if profile and all_folds:
-        raise click.UsageError("--profile is for one run, and --all-folds trains several")
     loaded = load_recipe(recipe, overrides)
     if loaded.train and loaded.train.data:
         kind = "conversations" if loaded.train.task == "sft" else "labelled data"
@@ -138,12 +135,7 @@ def train(
         if outer.number:
             return _join(loaded.train, run, outer.number)
     if all_folds and not dry_run:
-        section: TrainConfig | dict[str, object] = loaded.train or {}
-        code = train_folds(section, run_name, chosen, run, tokenizer, through=run_training, restart=restart)
-        if not code:
-            ignore_time_limit()
-            show_folds(run, as_json=as_json)
-        return code
+        return _train_folds(loaded.train, run_name, chosen, run, tokenizer, restart=restart, as_json=as_json)
     mix = loaded.dataset.mix if loaded.dataset else None
     prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, mix=mix, dry=dry_run)
     if dry_run:
@@ -157,6 +149,27 @@ def train(
     return code
 
 
+def _train_folds(
+    train: TrainConfig | None,
+    name: str,
+    backend: str,
+    run: Path,
+    tokenizer: Path,
+    *,
+    restart: bool,
+    as_json: bool,
+) -> int:
+    """Train once for each fold, and print the means; return the exit code."""
+    from jprep.train.launcher.cross_validation import train_folds
+    from jprep.train.launcher.time_limit import ignore_time_limit
+
+    code = train_folds(train or {}, name, backend, run, tokenizer, through=run_training, restart=restart)
+    if not code:
+        ignore_time_limit()
+        show_folds(run, as_json=as_json)
+    return code
+
+
 def _join(train: TrainConfig | None, run: Path, number: int) -> int:
     """Take part in the run that the first process of an outer launcher supervises."""
     from jprep.train.launcher.multihost import join_run
@@ -165,7 +178,15 @@ def _join(train: TrainConfig | None, run: Path, number: int) -> int:
     return join_run(run, number, 60 * minutes)
 
 
-def _check_options(name: str | None, output: Path | None, resume: str, *, all_folds: bool, dry_run: bool) -> None:
+def _check_options(
+    name: str | None,
+    output: Path | None,
+    resume: str,
+    profile: ProfileSteps | None,
+    *,
+    all_folds: bool,
+    dry_run: bool,
+) -> None:
     """Refuse options that contradict each other, before the recipe is read."""
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.io.safe_names import check_name
@@ -176,6 +197,8 @@ def _check_options(name: str | None, output: Path | None, resume: str, *, all_fo
         raise click.UsageError("give either -o or --name")
     if all_folds and resume != "auto":
         raise click.UsageError("--resume is for one run, and --all-folds trains several")
+    if all_folds and profile:
+        raise click.UsageError("--profile is for one run, and --all-folds trains several")
     if dry_run:
         refuse_unused("--dry-run trains nothing", "resume", "profile", "restart")
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+from collections.abc import Mapping
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
@@ -79,12 +80,7 @@ def build_job(
     existing = _existing_job(run)
     special = _special_ids(train, loaded, existing)
     mix = None if train.data else mix
-    if train.task == "sft":
-        data = summarize_conversations(train, loaded, special)
-    elif train.data:
-        data = summarize_labelled(train, loaded)
-    else:
-        data = summarize_dataset(train, loaded, special, dataset, lists, mix)
+    data = _summarize(train, loaded, special, dataset, lists, mix)
     about = _tokenizer_info(train, loaded, data.labels)
     model = model_config(
         train.model, train.objective, about, given, next_sentence=train.next_sentence, rtd=with_generator(train, given)
@@ -95,11 +91,7 @@ def build_job(
     if inspect_hooks:
         hooks, additions = inspect_hooks(model)
         model, made_from = model | additions, made_from | {HOOKS: msgspec.to_builtins(hooks)}
-    steps = _count_steps(train, data)
-    done = made_from.get(GIVEN_STATE, {}).get("step", 0)
-    if steps <= done:
-        what = f"the training to continue has done {done:,} steps, and this run would end after {steps:,}"
-        raise ConfigError(what, where="train.steps", fix=f"set train.steps to the total, above {done:,}")
+    steps = _count_steps(train, data, made_from)
     return Job(
         jprep=version("jprep"),
         format=FORMAT,
@@ -126,6 +118,22 @@ def build_job(
     )
 
 
+def _summarize(
+    train: TrainConfig,
+    tokenizer: Tokenizer,
+    special: SpecialIds,
+    dataset: Path | None,
+    lists: Path | None,
+    mix: MixConfig | None,
+) -> DataSummary:
+    """Return what the job needs to know of its conversations, labelled rows or dataset."""
+    if train.task == "sft":
+        return summarize_conversations(train, tokenizer, special)
+    if train.data:
+        return summarize_labelled(train, tokenizer)
+    return summarize_dataset(train, tokenizer, special, dataset, lists, mix)
+
+
 def _special_ids(train: TrainConfig, tokenizer: Tokenizer, existing: Job | None) -> SpecialIds:
     """Return the special ids around the job's rows.
 
@@ -148,10 +156,14 @@ def _tokenizer_info(train: TrainConfig, tokenizer: Tokenizer, labels: tuple[str,
     return TokenizerInfo(tokenizer.vocab_size, length, tokenizer.bos, tokenizer.eos, tokenizer.pad, labels)
 
 
-def _count_steps(train: TrainConfig, data: DataSummary) -> int:
-    """Return the number of steps, after a check that the schedule fits them."""
+def _count_steps(train: TrainConfig, data: DataSummary, made_from: Mapping[str, Any]) -> int:
+    """Return the number of steps, after a check that the schedule and the training that is continued fit them."""
     steps = train.steps or math.ceil(Fraction(repr(train.epochs)) * data.samples / train.batch)
     check_schedule(train.schedule, steps)
+    done = made_from.get(GIVEN_STATE, {}).get("step", 0)
+    if steps <= done:
+        what = f"the training to continue has done {done:,} steps, and this run would end after {steps:,}"
+        raise ConfigError(what, where="train.steps", fix=f"set train.steps to the total, above {done:,}")
     return steps
 
 
