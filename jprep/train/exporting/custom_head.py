@@ -19,15 +19,16 @@ HEAD = "head.safetensors"
 """The file with the weights of a user's head, under the names that its class has for them."""
 
 
-def split_head(names: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def split_head(model: TransformersConfig, names: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the files of an exported model's weights: file → name in the file → name in checkpoints.
 
     Args:
+        model: the job's model.
         names: the name of each tensor in transformers → its name in checkpoints.
     """
-    head = {name.removeprefix(HEAD_PREFIX): names[name] for name in sorted(names) if name.startswith(HEAD_PREFIX)}
-    model = {name: names[name] for name in sorted(names) if not name.startswith(HEAD_PREFIX)}
-    return {"model.safetensors": model} | ({HEAD: head} if head else {})
+    head = {name: names[HEAD_PREFIX + name] for name in sorted(model.get(HEAD_PARAMETERS, ()))}
+    own = {name: names[name] for name in sorted(names) if names[name] not in head.values()}
+    return {"model.safetensors": own} | ({HEAD: head} if head else {})
 
 
 def exported_config(model: TransformersConfig) -> TransformersConfig:

@@ -64,7 +64,7 @@ def write_weights(
     def blocks(names: Mapping[str, str], name: str) -> Iterator[Floats]:
         return read_blocks(source, names[name], entries[names[name]])
 
-    for file, stored in split_head(sources).items():
+    for file, stored in split_head(job.model, sources).items():
         shapes = {name: entries[stored[name]].shape for name in stored}
         write_tensors(folder / file, shapes, partial(blocks, stored), _DTYPES[dtype])
     remove_tree(raw)

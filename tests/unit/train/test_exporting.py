@@ -20,9 +20,10 @@ from jprep.tokenizer.card import read_card, verify_files
 from jprep.train.exporting import export, newest_export, weights
 from jprep.train.exporting.loss_plot import plot_losses
 from jprep.train.exporting.manifest import read_export, verify_export
+from jprep.train.models import parameters
 from jprep.train.run.directory import read_job
 from tests.conftest import digests
-from tests.fakes.trained_run import save, trained_run
+from tests.fakes.trained_run import SETS, save, trained_run
 
 FILES = {
     "README.md", "card.json", "config.json", "export.json", "loss.svg", "model.safetensors", "special_tokens_map.json",
@@ -56,14 +57,26 @@ def rewritten(path: Path, changed: dict[str, np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "kind"), [("mlm", "bert"), ("clm", "gpt2"), ("classify", "electra"), ("regress", "llama")]
+    ("task", "kind"),
+    [
+        ("mlm", "bert"),
+        ("clm", "gpt2"),
+        ("classify", "electra"),
+        ("regress", "llama"),
+        ("regress", "qwen3"),
+        ("mlm", "modernbert"),
+        ("classify", "modernbert"),
+        ("mlm", "deberta-v2"),
+    ],
 )
 def test_an_export_has_all_files(task: str, kind: str, tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path, task, kind)
     folder = export(run)
     job, about = read_job(run), read_export(folder)
-    optional = {"clm": {"generation_config.json"}, "regress": {"spm.model"}}
-    assert {path.name for path in folder.iterdir()} == FILES | optional.get(task, set())
+    optional = {"generation_config.json"} if task == "clm" else set[str]()
+    optional |= {"spm.model"} if SETS[kind] == "roberta" else set()
+    assert {path.name for path in folder.iterdir()} == FILES | optional
+    assert list(read_header(folder / "model.safetensors")) == sorted(parameters(job.model, task))
     assert about.files.keys() == {path.name for path in folder.iterdir()} - {"export.json"}
     verify_export(folder, about)
     config = json.loads((folder / "config.json").read_bytes())

@@ -31,16 +31,23 @@ MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "llama-line": ("clm", "llama", "roberta", {"packing": "line"}),
     "gpt2-spaces": ("clm", "gpt2", "sentencepiece", {"packing": "stream"}),
     "gpt2-bert": ("clm", "gpt2", "bert", {"packing": "stream"}),
+    "qwen3": ("clm", "qwen3", "gpt", {"packing": "stream"}),
+    "qwen3-moe": ("clm", "qwen3_moe", "gpt", {"packing": "stream"}),
     "roberta-mlm": ("mlm", "roberta", "roberta", {}),
     "bert-mlm": ("mlm", "bert", "bert", {}),
+    "modernbert-mlm": ("mlm", "modernbert", "roberta", {}),
+    "deberta-mlm": ("mlm", "deberta-v2", "bert", {}),
     "bert-pairs": ("classify", "bert", "bert", {"labelled": {"length": 32, "pair": "other"}}),
     "roberta-pairs": ("classify", "roberta", "bert", {"labelled": {"length": 32, "pair": "other"}}),
+    "modernbert-pairs": ("classify", "modernbert", "roberta", {"labelled": {"length": 32, "pair": "other"}}),
+    "deberta-pairs": ("classify", "deberta-v2", "bert", {"labelled": {"length": 32, "pair": "other"}}),
     "llama-score": ("regress", "llama", "roberta", {}),
 }
 """Name → task, model type, special tokens, further settings."""
 
 MASKED = {"roberta-mlm": "東京都は<mask>です。", "bert-mlm": "東京都は[MASK]です。"}
-PAIRS = ("bert-pairs", "roberta-pairs")
+MASKED |= {"modernbert-mlm": MASKED["roberta-mlm"], "deberta-mlm": MASKED["bert-mlm"]}
+PAIRS = ("bert-pairs", "roberta-pairs", "modernbert-pairs", "deberta-pairs")
 SCRIPT = """
 import contextlib, io, json, os, re, sys
 from pathlib import Path
