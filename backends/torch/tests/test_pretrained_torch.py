@@ -27,6 +27,10 @@ ENCODER = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, 
            "max_position_embeddings": 40, "initializer_range": 0.2}  # fmt: skip
 
 
+QWEN = {**ENCODER, "num_key_value_heads": 1, "head_dim": 12, "tie_word_embeddings": False, "bos_token_id": None,
+        "eos_token_id": 256, "pad_token_id": None}  # fmt: skip
+
+
 def write_roberta(folder: Path) -> None:
     """Write the files of a RoBERTa's tokenizer: bytes without merges, as it had them before `tokenizer.json`."""
     folder.mkdir()
@@ -66,6 +70,20 @@ FAMILIES = {
     "llama": Family(write_byte_level, transformers.LlamaConfig, transformers.LlamaForCausalLM,
                     {**ENCODER, "num_key_value_heads": 1, "tie_word_embeddings": False, "bos_token_id": None,
                      "eos_token_id": 256, "pad_token_id": None}, "clm"),
+    "gpt2": Family(write_byte_level, transformers.GPT2Config, transformers.GPT2LMHeadModel,
+                   {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40, "initializer_range": 0.2,
+                    "bos_token_id": 256, "eos_token_id": 256}, "clm"),
+    "bert": Family(write_wordpiece, transformers.BertConfig, transformers.BertForMaskedLM, ENCODER),
+    "qwen3": Family(write_byte_level, transformers.Qwen3Config, transformers.Qwen3ForCausalLM, QWEN, "clm"),
+    "qwen3_moe": Family(write_byte_level, transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM,
+                        {**QWEN, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 12}, "clm"),
+    "modernbert": Family(write_metaspace, transformers.ModernBertConfig, transformers.ModernBertForMaskedLM,
+                         {**ENCODER, "local_attention": 8, "cls_token_id": None, "sep_token_id": None,
+                          "bos_token_id": None, "eos_token_id": None}),
+    "deberta-v2": Family(write_wordpiece, transformers.DebertaV2Config, transformers.DebertaV2ForMaskedLM,
+                         {**ENCODER, "relative_attention": True, "position_buckets": 4, "share_att_key": True,
+                          "norm_rel_ebd": "layer_norm", "pos_att_type": ["p2c", "c2p"], "position_biased_input": False,
+                          "type_vocab_size": 0}),
 }  # fmt: skip
 
 

@@ -23,6 +23,9 @@ _SAME_ACTIVATION = {
     "gelu_pytorch_tanh": "gelu_new",
     "swish": "silu",
 }
+_RENAMED = {"num_local_experts": "num_experts"}
+"""Keys as transformers 5 writes them → as jprep and transformers 4 do."""
+
 _REQUIRED = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
@@ -90,7 +93,7 @@ def read_pretrained_config(folder: Path) -> PretrainedConfig:
 
 def _values(found: dict[str, Any], kind: str, path: Path) -> TransformersConfig:
     """Return the keys of a built-in family that a config states, spelt as jprep does."""
-    found = from_transformers5(found, str(path))
+    found = from_transformers5({_RENAMED.get(key, key): value for key, value in found.items()}, str(path))
     _check_supported(found, FAMILIES[kind], path)
     values = {key: found[key] for key in FAMILIES[kind].defaults if key in found}
     if SCALING in values:
