@@ -18,6 +18,9 @@ STATE = ".state"
 USAGE = f"{STATE}/usage.json"
 """What an output took (`jprep.engine.usage`); it does not show which kind of output is made."""
 
+DEFAULT_LOCK = f"{STATE}/LOCK"
+"""The lock file of most kinds of outputs."""
+
 INDEX = f"{STATE}/documents.index"
 """The index of a finished corpus (`jprep.corpus.interactive.lookup`)."""
 
@@ -50,7 +53,7 @@ class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str = ""
     sealed: bool = True
     field: str = ""
-    lock: str = f"{STATE}/LOCK"
+    lock: str = DEFAULT_LOCK
     claim: str = ""
     marked: bool = True
     container: bool = False

@@ -22,7 +22,8 @@ _UNKNOWN_COMMAND = "run the command that began it again"
 def plain_run(run: RunSummary) -> dict[str, object]:
     """Return a run as plain data, with the fields of other outputs."""
     found = msgspec.to_builtins(run)
-    head = {"path": found.pop("path"), "kind": _KIND, "finished": run.state == "finished", "stages": []}
+    state = {"finished": run.state == "finished", "running": run.state == "running"}
+    head = {"path": found.pop("path"), "kind": _KIND, **state, "stages": []}
     return {**head, "jobs": [], "jobs_error": "", "next": next_of_run(run), "run": found}
 
 

@@ -56,7 +56,7 @@ def _outputs(folder: Path, runs: list[Path]) -> list[OutputStatus]:
     from jprep.engine.queue.survey import survey
 
     found = [each for each in survey(folder) if Path(each.path) not in runs]
-    return [each for each in found if each.kind or each.stages] if runs else found
+    return [each for each in found if each.kind or each.running or each.stages] if runs else found
 
 
 def _jobs(output: OutputStatus) -> tuple[list[JobState], str]:
@@ -84,7 +84,9 @@ def _plain(output: OutputStatus, found: tuple[list[JobState], str]) -> dict[str,
 
 
 def _show(output: OutputStatus, states: list[JobState], problem: str) -> None:
-    echo(f"{output.path}: {output.kind or 'no output'}")
+    echo(f"{output.path}: {output.kind or ('an output that has just begun' if output.running else 'no output')}")
+    if output.running:
+        echo("  state: running now")
     for stage in output.stages:
         _show_stage(stage)
     if problem:
@@ -122,8 +124,20 @@ def _next(output: OutputStatus, states: list[JobState], problem: str) -> str:
         return f"wait; to cancel: {' '.join(cancel)}"
     if problem:
         return "ask on a machine that submits jobs"
+    if output.running:
+        return _work(output) or "wait: it is running"
+    return _next_of_stopped(output)
+
+
+def _next_of_stopped(output: OutputStatus) -> str:
+    """Return what to do about an unfinished output that no command makes now."""
     if any(stage.failed for stage in output.stages):
         return "see the logs, then run the command again: it tries failed tasks again"
+    return _work(output) or "run the command that began it again"
+
+
+def _work(output: OutputStatus) -> str:
+    """Return how to work on the tasks of an open queue that no scheduler has; "" without one."""
     if any(stage.open and not stage.jobs for stage in output.stages):
         return f"jprep work {shlex.quote(output.path)} --index I --of N does a share of the tasks"
-    return "run the command that began it again"
+    return ""

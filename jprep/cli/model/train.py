@@ -305,7 +305,9 @@ def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     echo(f"{job.name}  {run}")
     show_figures(prepared)
     logs = viewed_folder(run, job) if shutil.which("tensorboard") else None
-    next_steps(shell_command("export", run), *([f"tensorboard --logdir {shell_quote(logs)}"] if logs else []))
+    early = status.step < job.steps and job.train.checkpoint.keep_best
+    export = shell_command("export", run, *(["--which", "best"] if early else []))
+    next_steps(export, *([f"tensorboard --logdir {shell_quote(logs)}"] if logs else []))
 
 
 def show_figures(prepared: PreparedRun) -> None:

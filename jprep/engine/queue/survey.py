@@ -6,12 +6,13 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.engine.output_kinds import STATE, find_outputs
+from jprep.engine.output_kinds import DEFAULT_LOCK, STATE, OutputKind, find_outputs
 from jprep.engine.queue.failures import Failure, read_failures
 from jprep.engine.queue.jobs import Jobs, read_jobs
 from jprep.engine.queue.manifest import MANIFEST, QUEUE, QueueManifest, read_queue
 from jprep.engine.runner import RECEIPTS, finished_tasks
 from jprep.errors import DamagedError
+from jprep.io.lock import is_locked
 
 
 class StageStatus(msgspec.Struct):
@@ -46,12 +47,14 @@ class OutputStatus(msgspec.Struct):
         path: the directory.
         kind: the kind of output, with its state; "" for a directory that has none.
         finished: whether its manifest exists.
+        running: whether a command that makes it holds its lock.
         stages: the stages of unfinished work, in the order in which they were begun.
     """
 
     path: str
     kind: str
     finished: bool
+    running: bool
     stages: list[StageStatus]
 
 
@@ -69,7 +72,7 @@ def survey(folder: Path) -> list[OutputStatus]:
     """
     found = _status(folder)
     inner = [] if found.stages or found.finished else [_status(path) for path in _folders(folder)]
-    return [each for each in inner if each.kind or each.stages] or [found]
+    return [each for each in inner if each.kind or each.running or each.stages] or [found]
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -81,7 +84,14 @@ def _status(folder: Path) -> OutputStatus:
     finished = any(each.finished for each in kinds)
     stages = [] if finished else sorted((folder / STATE).glob("*/stage.json"), key=_age)
     kind = str(kinds[0]) if kinds else ""
-    return OutputStatus(str(folder), kind, finished, [_stage(path.parent) for path in stages])
+    running = not finished and _is_running(folder, [each.kind for each in kinds])
+    return OutputStatus(str(folder), kind, finished, running, [_stage(path.parent) for path in stages])
+
+
+def _is_running(folder: Path, kinds: list[OutputKind]) -> bool:
+    """Return whether a lock of an unfinished output is held; one that has just begun shows no kind yet."""
+    locks = {each.lock for each in kinds if each.lock} or {DEFAULT_LOCK}
+    return any(is_locked(folder / name) for name in locks)
 
 
 def _age(path: Path) -> tuple[int, str]:

@@ -10,6 +10,9 @@ from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import CheckpointConfig, TrainConfig, ValidationConfig
 
+NO_IMPROVEMENT = "no improvement; see train.validation.patience"
+"""Why a training ended before its last step."""
+
 LOSS = "loss"
 WHERE = "train.checkpoint.best"
 

@@ -23,6 +23,7 @@ from jprep.train.hosts.files import request_stop
 from jprep.train.hosts.planning import Replan
 from jprep.train.hosts.starting import start_command, start_environment
 from jprep.train.hosts.watch import NodeWatch
+from jprep.train.job.best import NO_IMPROVEMENT
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.multihost import announced_end
@@ -359,8 +360,12 @@ class _Supervisor:
 
     def _finished(self, step: int) -> int:
         self._read_events()
+        early, steps = step < self._job.steps, self._job.steps
         if self._end is None or self._end.figures.get("code"):
-            record_event(self._run, "end", step, {"code": 0})
+            record_event(self._run, "end", step, {"code": 0}, NO_IMPROVEMENT if early else "")
+        if early:
+            what = f"ended early, at step {step:,} of {steps:,}: no improvement in validation"
+            self._say(f"{what}; a larger train.validation.patience continues it")
         return 0
 
     def _stopped(self) -> int:

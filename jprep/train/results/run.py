@@ -29,7 +29,7 @@ class RunState(NamedTuple):
             `running`, a process trains it; `interrupted`, it was stopped or killed and can be resumed; `not started`.
         step: the number of updates done.
         steps: those of the whole job.
-        reason: the error that it ended with; "" without one.
+        reason: the error that it ended with, or why it ended before its last step; "" without either.
     """
 
     condition: Condition
@@ -99,7 +99,7 @@ class Run:
         status, end = RunStatus(), last_end(events)
         status.add(events)
         if end and not end.figures.get("code"):
-            return RunState("finished", end.step, steps)
+            return RunState("finished", end.step, steps, end.note)
         if is_locked(self.folder / LOCK):
             return RunState("running", status.step, steps)
         if end:

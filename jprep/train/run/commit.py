@@ -56,10 +56,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ranked(commits: Iterable[Commit], best: BestFigure) -> list[Commit]:
-    """Return the checkpoints whose figure was measured, the best first; of equal ones the last."""
+    """Return the checkpoints whose figure was measured, the best first; of equal ones the earliest."""
     found = ((commit.rank(best), commit) for commit in commits)
     measured = [(rank, commit) for rank, commit in found if rank is not None]
-    return [commit for _, commit in sorted(measured, key=lambda one: (one[0], -one[1].step))]
+    return [commit for _, commit in sorted(measured, key=lambda one: (one[0], one[1].step))]
 
 
 def checkpoint_name(step: int) -> str:

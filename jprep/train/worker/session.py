@@ -17,6 +17,7 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.machine import peak_memory
 from jprep.io.os_errors import write_error
+from jprep.train.job.best import NO_IMPROVEMENT
 from jprep.train.job.config import Job
 from jprep.train.job.intervals import is_interval_end
 from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
@@ -319,7 +320,7 @@ class Session:
         if self._step < self.job.steps and not self._early:
             self._record("signal", self._step, note="stopped by a signal")
         else:
-            note = "no improvement; see train.validation.patience" if self._early else ""
+            note = NO_IMPROVEMENT if self._early else ""
             self._record("end", self._step, {"code": 0}, note)
         self.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jprep.errors import ConfigError
-from jprep.train.job.best import BestFigure, Patience, check_best
+from jprep.train.job.best import NO_IMPROVEMENT, BestFigure, Patience, check_best
 from jprep.train.job.config import CheckpointConfig, TrainConfig, ValidationConfig
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.results.run import load_run
@@ -75,9 +75,22 @@ def test_all_ranks_end_at_the_same_step(tmp_path: Path) -> None:
 def test_the_supervisor_does_not_restart_a_run_that_ended_early(tmp_path: Path) -> None:
     run = ready(tmp_path)
     train(run)
-    before = read_events(run)
-    assert supervise(run, plan_of(run, tmp_path / "no such worker")) == 0
+    before, said = read_events(run), list[str]()
+    assert supervise(run, plan_of(run, tmp_path / "no such worker"), say=said.append) == 0
     assert read_events(run) == before, "no worker must have been started"
+    assert said == [
+        "ended early, at step 40 of 60: no improvement in validation; a larger train.validation.patience continues it"
+    ]
+
+
+def test_a_run_killed_before_its_last_event_says_why_it_ended(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    train(run)
+    lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "events.jsonl").write_bytes(b"".join(lines[:-1]))
+    assert supervise(run, plan_of(run, tmp_path / "no such worker")) == 0
+    state = load_run(run).state
+    assert (state.condition, state.step, state.reason) == ("finished", STOPS, NO_IMPROVEMENT)
 
 
 def test_without_patience_all_steps_are_trained(tmp_path: Path) -> None:

@@ -56,6 +56,13 @@ def kept(run: Path) -> dict[int, float | None]:
     return {one.step: one.commit.loss for one in checkpoints_of(run, read_job(run)).committed()}
 
 
+def test_of_equal_ones_the_earliest_is_the_best(tmp_path: Path) -> None:
+    run = ready(tmp_path, every=15, best=2)
+    train(run, {15: 3.0, 30: 1.0, 45: 1.0, 60: 4.0})
+    assert kept(run) == {30: 1.0, 45: 1.0, 60: 4.0}
+    assert select_checkpoint(run, read_job(run), "best").step == 30
+
+
 def test_the_best_is_saved_though_no_save_is_due_at_its_step(tmp_path: Path) -> None:
     run = ready(tmp_path)
     train(run, LOSSES)
