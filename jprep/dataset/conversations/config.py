@@ -37,7 +37,8 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
 def describe_counts(counts: dict[str, int]) -> str:
     """Return a sentence about the conversations of a job: how many, and what was left out."""
     parts = [f"{counts['conversations']:,} conversations with {counts['answers']:,} answers"]
-    parts += [f"{counts[name]:,} {text}" for name, text in _LEFT_OUT.items() if counts[name]]
+    parts += [f"{empty:,} of them empty"] if (empty := counts.get("empty", 0)) else []
+    parts += [f"{counts[name]:,} {text}" for name, text in _LEFT_OUT.items() if counts.get(name)]
     return ", ".join(parts)
 
 

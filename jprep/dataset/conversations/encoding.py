@@ -34,7 +34,7 @@ _TURNS: list[Message] = [
     {"role": "user", "content": "三"},
     {"role": ASSISTANT, "content": "四"},
 ]
-_COUNTS = ("conversations", "cut", "too_long", "unanswered", "trailing", "answers", "answer_tokens", "tokens")
+_COUNTS = ("conversations", "cut", "too_long", "unanswered", "trailing", "answers", "empty", "answer_tokens", "tokens")
 
 
 class Conversations(NamedTuple):
@@ -170,8 +170,10 @@ class ChatEncoder:
             counts["unanswered"] += len(block) - len(answered)
             encoded = self._encode_pieces([self._piece_lists(each) for each in answered])
             for each, parts in zip(answered, encoded, strict=True):
+                before = counts["answers"]
                 if row := _joined(parts, length, counts):
                     counts["trailing"] += each.messages[-1]["role"] != ASSISTANT
+                    counts["empty"] += _count_empty(each, counts["answers"] - before)
                     yield row
 
     def _piece_lists(self, conversation: Conversation) -> list[list[str | int]]:
@@ -253,6 +255,12 @@ def _merged(pieces: Sequence[str | int]) -> list[str | int]:
         else:
             found.append(piece)
     return found
+
+
+def _count_empty(conversation: Conversation, answers: int) -> int:
+    """Return how many of the first answers have no text."""
+    contents = (one["content"] for one in conversation.messages if one["role"] == ASSISTANT)
+    return sum(not content.strip() for content in islice(contents, answers))
 
 
 def _joined(parts: Sequence[Ids], length: int, counts: dict[str, int]) -> tuple[Ids, Flags] | None:

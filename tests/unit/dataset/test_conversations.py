@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.config import make_step
 from jprep.corpus.step import describe_step
+from jprep.dataset.conversations.config import describe_counts
 from jprep.dataset.conversations.encoding import ChatEncoder, Conversations
 from jprep.dataset.conversations.reader import Conversation, read_conversations
 from jprep.dataset.conversations.sampler import ConversationSampler
@@ -118,12 +119,20 @@ def test_long_conversations_are_cut_behind_an_answer_and_others_dropped(tokenize
         conversation("東"), conversation("東", "京", "都"), conversation("東", long, "都"),
     ]  # fmt: skip
     data = encoder.encode(given, room)
-    counts = {"conversations": 6, "cut": 1, "too_long": 2, "unanswered": 1, "trailing": 1, "answers": 4}
+    counts = {"conversations": 6, "cut": 1, "too_long": 2, "unanswered": 1, "trailing": 1, "answers": 4, "empty": 0}
     assert {name: data.counts[name] for name in counts} == counts
     ids = [each for each, _ in pieces(data)]
     assert ids[0] == whole.ids.tolist()
     assert ids[1] == ids[2] == whole.ids[: len(ids[1])].tolist()
     assert tokenizer.decode(ids[1]).endswith("京<|im_end|>")
+
+
+def test_answers_without_text_are_counted(tokenizer: Tokenizer):
+    given = [conversation("東", "京", "都", ""), conversation("東", " \n"), conversation("東", "京")]
+    data = ChatEncoder(tokenizer).encode(given, 10_000)
+    assert (data.counts["answers"], data.counts["empty"]) == (4, 2)
+    assert "with 4 answers, 2 of them empty" in describe_counts(data.counts)
+    assert "empty" not in describe_counts({name: count for name, count in data.counts.items() if name != "empty"})
 
 
 def test_a_row_tells_its_conversations_apart_and_an_epoch_has_each_once(tokenizer: Tokenizer):
