@@ -44,7 +44,8 @@ def write_config_files(
 def _write_config(model: TransformersConfig, about: ModelExportManifest, folder: Path) -> None:
     """Write `config.json`, and `generation_config.json` for models that continue texts."""
     ends = about.generates and about.end >= 0
-    ids = {"bos_token_id": first_id(about), "eos_token_id": about.end} if ends else {}
+    first = first_id(about) if about.task == "clm" else model.get("bos_token_id")
+    ids = {"bos_token_id": first, "eos_token_id": about.end} if ends else {}
     _write(folder / "config.json", {**model, **ids, "dtype": _DTYPES[about.dtype]})
     if ids:
         _write(folder / "generation_config.json", ids | _generation(model, about))

@@ -154,6 +154,7 @@ def test_an_export_has_the_template_and_stops_at_the_end_of_an_answer(tmp_path: 
     assert job.chat
     assert generation["eos_token_id"] == job.chat.end
     assert job.chat.end not in generation["suppress_tokens"]
+    assert generation["bos_token_id"] == job.model["bos_token_id"] != job.chat.end
     config = json.loads((folder / "tokenizer_config.json").read_text())
     assert config["eos_token"] == "<|endoftext|>"  # which a template may use
     card = (folder / "README.md").read_text()
