@@ -121,6 +121,13 @@ def test_the_only_backend_with_options_in_the_recipe_is_used(workspace: Workspac
     assert json.loads(found.stdout)["plan"].items() >= {"rows": 4, "accumulate": 2}.items()
 
 
+def test_a_dry_run_shows_the_lengths_of_stages(workspace: Workspace) -> None:
+    stages = "train.stages=[{until_step=4, length=8}, {until_step=6, length=12}]"
+    words = ("small.toml", "--backend", "torch", "--dry-run", "--set", stages, "--set", "train.length=16")
+    shown = workspace.jprep("train", *words, cwd=workspace.folder, env=workspace.env).stdout
+    assert "at most 8 tokens until step 4, at most 12 tokens until step 6, then 16" in shown
+
+
 def test_a_dry_run_shows_the_parts_of_a_mixture_and_what_is_in_none(workspace: Workspace) -> None:
     name = "the-best-documents"
     section = (

@@ -121,6 +121,7 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
         **({"tokenizer": "that of train.model.init"} if own else {}),
         "data": _describe_data(prepared),
         **{f"  {one.name}": _share(one, job) for one in job.sources},
+        **({"lengths": _describe_stages(job)} if job.train.stages else {}),
         **({"messages": describe_counts(job.chat.counts)} if job.chat else {}),
         **({"  in no part": left_out} if (left_out := _describe_left_out(prepared)) else {}),
         "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs{_before(job)}",
@@ -176,6 +177,13 @@ def _describe_data(prepared: PreparedRun) -> str:
     if job.mix:
         return f"{rows} in an epoch of the mixture, from {tokens:,} tokens"
     return f"{rows}, {tokens:,} tokens" if tokens else rows
+
+
+def _describe_stages(job: Job) -> str:
+    """Return the lengths of rows in the stages of a training."""
+    stages = job.train.stages
+    parts = [f"at most {stage.length:,} tokens until step {stage.until_step:,}" for stage in stages]
+    return f"{', '.join(parts)}, then {job.train.length:,}"
 
 
 def _before(job: Job) -> str:

@@ -9,6 +9,7 @@ from jprep.pipeline.starter.corpus_tables import known_size
 from jprep.pipeline.starter.inputs import InputSummary
 from jprep.pipeline.starter.toml_lines import Key, table
 from jprep.train.models.presets import PRESETS
+from jprep.train.planning.published import PUBLISHED_MASKING
 
 _BYTES_PER_TOKEN = 6  # two characters
 _MIN_STEPS, _MAX_STEPS = 200, 500_000
@@ -36,7 +37,7 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
         Key("task", family.task, _TASKS[family.task]),
         Key("model", {"preset": answers.model}, "a published size; `config = { … }` in it changes single values"),
         Key("length", length, "tokens in a row"),
-        *_task_keys(family, words=answers.segmenter != "none"),
+        *_task_keys(family, answers.model, words=answers.segmenter != "none"),
         Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
         Key("steps", steps, _passes_comment(steps * batch * length * _BYTES_PER_TOKEN / size)),
         Key("precision", answers.precision, _PRECISIONS[answers.precision]),
@@ -56,6 +57,7 @@ def _passes_comment(passes: float) -> str:
     return f"about {count:,} {'pass' if count == 1 else 'passes'} over the text; or `epochs = 1`"
 
 
+_MASK_RATE = 0.15  # of BERT
 _PRECISIONS = {
     "bf16": "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32",
     "fp32": "of the computation, for CPUs; bf16 is faster on TPUs and newer GPUs",
@@ -73,11 +75,15 @@ def row_length(model: str, family: ModelFamily) -> int:
     return min(family.length, int(config.get("n_positions") or config.get("max_position_embeddings") or family.length))
 
 
-def _task_keys(family: ModelFamily, *, words: bool) -> list[Key]:
+def _task_keys(family: ModelFamily, model: str, *, words: bool) -> list[Key]:
     if family.task == "clm":
         return [Key("packing", "stream", "rows are cut from the joined documents, so none has padding")]
     whole = words and family.task == "mlm"
-    masking: dict[str, Any] = {"rate": 0.15, **({"whole_word": True} if whole else {})}
+    published = PUBLISHED_MASKING.get(model)
+    masking: dict[str, Any] = {
+        "rate": published.rate if published else _MASK_RATE,
+        **({"whole_word": True} if whole else {}),
+    }
     return [
         Key("packing", "complete", "rows have whole sentences only"),
         Key("masking", masking, "the share of tokens that are masked" + (", by whole words" if whole else "")),

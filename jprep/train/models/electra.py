@@ -19,9 +19,6 @@ Half = Literal["discriminator", "generator"]
 PUBLISHED_SIZES = {"electra-base": 1 / 3}
 """Preset → size of its generator in Clark et al. (2020), Table 6, relative to the discriminator."""
 
-PUBLISHED_MASK_RATES = {"electra-small": 0.15, "electra-base": 0.15, "electra-large": 0.25}
-"""Preset → share of tokens that Clark et al. (2020) mask."""
-
 _SIZE = 1 / 4  # of all other published generators
 _EMBEDDINGS = "electra.embeddings."
 

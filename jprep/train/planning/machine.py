@@ -26,7 +26,7 @@ class MachineOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             named.
     """
 
-    gpu: str = ""
+    gpu: str | float = ""
     host_memory: float = 0.0
 
 
@@ -74,7 +74,8 @@ def named_device(options: MachineOptions, section: str) -> NamedDevice | None:
     if options.gpu and tpu_type:
         raise ConfigError("both a GPU and a TPU are named", where=f"{section}.gpu", fix="remove gpu or tpu_type")
     if options.gpu:
-        return NamedDevice(options.gpu, "gpu", gpu_memory(options.gpu, section))
+        name = options.gpu if isinstance(options.gpu, str) else f"{options.gpu:g}"
+        return NamedDevice(name, "gpu", gpu_memory(name, section))
     return _tpu(tpu_type, section) if tpu_type else None
 
 

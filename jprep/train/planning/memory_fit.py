@@ -14,7 +14,11 @@ USABLE_SHARE = 0.85
 
 _GB = 1e9
 
-_WORDS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+_WORDS = {
+    True: "it fits",
+    False: f"it does not fit, as a plan may use {USABLE_SHARE:.0%} of that",
+    None: "whether it fits is not known",
+}
 
 
 class MemoryFit(NamedTuple):

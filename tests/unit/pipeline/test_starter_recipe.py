@@ -108,6 +108,15 @@ def test_without_a_segmenter_nothing_needs_words(text: Path, tmp_path: Path) -> 
     assert recipe.train and not recipe.train.masking.whole_word
 
 
+def test_modernbert_has_its_published_masking(text: Path, tmp_path: Path) -> None:
+    rates = {}
+    for model in ("bert-base", "modernbert-base"):
+        recipe = written(answers_for("text", text, model=model), tmp_path)
+        assert recipe.train
+        rates[model] = recipe.train.masking.rate
+    assert rates == {"bert-base": 0.15, "modernbert-base": 0.3}
+
+
 def test_values_suit_the_size_of_the_text(text: Path, tmp_path: Path) -> None:
     small, large = (written(answers_for(source, text), tmp_path) for source in ("text", "cc100"))
     assert small.tokenizer and large.tokenizer and small.train and large.train

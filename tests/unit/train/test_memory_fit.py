@@ -24,7 +24,11 @@ from jprep.train.run.directory import read_job
 from tests.fakes.trained_run import trained_run
 
 GIB = 1 << 30
-VERDICTS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
+VERDICTS = {
+    True: "it fits",
+    False: "it does not fit, as a plan may use 85% of that",
+    None: "whether it fits is not known",
+}
 MODELS = {
     "tiny": {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 2},
     "small": {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12},

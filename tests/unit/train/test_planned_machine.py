@@ -101,6 +101,7 @@ def test_the_named_device_is_used_instead_of_this_machine_s(monkeypatch: pytest.
     named = TpuMachineOptions(tpu_type="v3-8", host_memory=256.0)
     assert [detect_device(TpuMachineOptions(), host) for host in (HERE, gpus)] == ["cpu", "gpu"]
     assert detect_device(named, gpus) == "tpu" and detect_device(MachineOptions(gpu="40"), HERE) == "gpu"
+    assert named_device(msgspec.convert({"gpu": 40}, MachineOptions), SECTION) == ("40", "gpu", 40 << 30, 0)
     found = make_target(gpus, "tpu", per_host=8, machine=named, section=SECTION)
     assert (found.name, found.count, found.memory, found.elsewhere) == ("TPU v3", 8, 16 << 30, True)
     assert found.host_memory == 32 << 30
