@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from jprep.train.models.weights import HEAD_PREFIX
 
 _LAYER = re.compile(r"(.*)\.(?:h|layer|layers)\.(\d+)\.")
-_EMBEDDINGS = re.compile(r"embed|\.w[tp]e\.")
+_EMBEDDINGS = re.compile(r"embed|\.w[tp]e\.|encoder\.LayerNorm\.")  # the last is of DeBERTa's relative positions
+_FIRST_LAYER = re.compile(r"encoder\.conv\.")  # DeBERTa adds this convolution to the output of its first layer
 
 
 def layer_of(name: str) -> tuple[str, int] | None:
@@ -42,7 +43,10 @@ def rate_factors(names: Iterable[str], decay: float) -> dict[str, float]:
         if found := layers.get(name):
             prefix, number = found
             return decay ** (counts[prefix] - number)
-        embedding = _EMBEDDINGS.search(name) and not name.startswith(HEAD_PREFIX)
-        return decay ** (largest + 1) if embedding else 1.0
+        if name.startswith(HEAD_PREFIX):
+            return 1.0
+        if _FIRST_LAYER.search(name):
+            return decay**largest
+        return decay ** (largest + 1) if _EMBEDDINGS.search(name) else 1.0
 
     return {name: factor(name) for name in names}

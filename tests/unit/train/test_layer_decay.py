@@ -30,6 +30,18 @@ def test_rates_fall_from_the_head_to_the_embeddings(preset: str) -> None:
     assert set(rate_factors(factors, 1.0).values()) == {1.0}
 
 
+def test_deberta_s_parts_outside_of_layers_have_the_rate_of_where_they_stand() -> None:
+    section = ModelConfig(config={"model_type": "deberta-v2", "num_hidden_layers": 3, "conv_kernel_size": 3})
+    config = model_config(section, "classify", TokenizerInfo(300, 32, 0, 2, 1, LABELS))
+    factors = rate_factors(parameters(config, "classify"), 0.5)
+    relative = {name: factor for name, factor in factors.items() if ".encoder." in name and ".layer." not in name}
+    assert {name.removeprefix("deberta.encoder."): factor for name, factor in relative.items()} == {
+        "rel_embeddings.weight": 0.5**4, "LayerNorm.weight": 0.5**4, "LayerNorm.bias": 0.5**4,
+        "conv.conv.weight": 0.5**3, "conv.conv.bias": 0.5**3,
+        "conv.LayerNorm.weight": 0.5**3, "conv.LayerNorm.bias": 0.5**3,
+    }  # fmt: skip
+
+
 def test_balanced_classes_have_the_same_weight_in_sum() -> None:
     labels = np.array([0, 0, 0, 1])
     weights = class_weights("balanced", LABELS, labels)
