@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,22 @@ class MaskedRows(NamedTuple):
 
     ids: Ids
     labels: Ids
+
+
+def check_words(made_from: Mapping[str, Any], where: str, fix: str) -> None:
+    """Check that a dataset has words, which are masked as a whole.
+
+    Args:
+        made_from: `made_from` of the dataset.
+        where: the dataset, for the error.
+        fix: what to do instead, for the error.
+
+    Raises:
+        ConfigError: its corpus is not segmented: each sentence would be one word.
+    """
+    if not made_from.get("segmenter"):
+        fix = f"{fix}, or build the corpus with a segmenter"
+        raise ConfigError("whole words are to be masked, but the corpus is not segmented", where=where, fix=fix)
 
 
 class Masking:

@@ -14,7 +14,7 @@ from jprep.dataset.conversations.sampler import ConversationSampler
 from jprep.dataset.conversations.template import read_template
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
 from jprep.dataset.mix import MixConfig, plain_mix
-from jprep.dataset.sampling.masking import Masking
+from jprep.dataset.sampling.masking import Masking, check_words
 from jprep.dataset.sampling.mixed_order import SourceUse
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import (
@@ -237,7 +237,6 @@ def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special
     if special.mask is None:
         fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
         raise ConfigError(f"{train.task} needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
-    if train.masking.whole_word and not dataset.made_from.get("segmenter"):
-        fix = "masking.whole_word = false, or build the corpus with a segmenter"
-        raise ConfigError("whole_word needs words, but the corpus is not segmented", where=str(folder), fix=fix)
+    if train.masking.whole_word:
+        check_words(dataset.made_from, str(folder), "masking.whole_word = false")
     return Masking(train.masking, special, dataset.newline)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -21,6 +22,7 @@ from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids
 from jprep.engine.executors.local import Local
+from jprep.engine.manifest import write_manifest
 from jprep.errors import ConfigError, DamagedError
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from jprep.tokenizer import load_tokenizer
@@ -260,6 +262,12 @@ def test_unsuitable_tokenizers_and_damaged_datasets_are_refused(tmp_path: Path) 
         export_dataset(
             bert.dataset, gpt.tokenizer, "tfrecord", tmp_path / "no", ExportOptions(features="electra", length=32)
         )
+    about = read_dataset(bert.dataset)
+    unsegmented = msgspec.structs.replace(about, made_from=about.made_from | {"segmenter": None})
+    write_manifest(bert.dataset / "dataset.json", unsegmented)
+    words = ExportOptions(features="bert", length=32, whole_word=True)
+    with pytest.raises(ConfigError, match="the corpus is not segmented"):
+        export_dataset(bert.dataset, bert.tokenizer, "tfrecord", tmp_path / "no", words)
     path = bert.dataset / read_dataset(bert.dataset).splits[0].files[0].path
     path.write_bytes(path.read_bytes()[:-2] + b"\0\0")
     with pytest.raises(DamagedError):

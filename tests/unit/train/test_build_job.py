@@ -249,7 +249,7 @@ def test_whole_words_need_words(tmp_path):
     parts = Parts(tmp_path, "roberta")
     made_from["tokenizer"] = {"fingerprint": load_tokenizer(parts.tokenizer).card.fingerprint}
     parts = Parts(tmp_path, "roberta", made_from=made_from)
-    with pytest.raises(ConfigError, match="whole_word needs words"):
+    with pytest.raises(ConfigError, match="the corpus is not segmented"):
         parts.job(masking={"whole_word": True})
     assert parts.job().steps == 10
 

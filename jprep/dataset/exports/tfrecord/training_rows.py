@@ -15,7 +15,7 @@ from jprep.dataset.exports.tfrecord.layouts import LAYOUTS, FeatureArrays, RowOp
 from jprep.dataset.exports.tfrecord.wire import examples, frame_records
 from jprep.dataset.manifest import verify_split
 from jprep.dataset.sampling.config import MaskingConfig
-from jprep.dataset.sampling.masking import MaskedRows, Masking
+from jprep.dataset.sampling.masking import MaskedRows, Masking, check_words
 from jprep.dataset.sampling.pair_sampler import PairSampler
 from jprep.dataset.sampling.sampler import (
     Batch,
@@ -246,6 +246,8 @@ def _settings(job: ExportJob) -> Settings:
     if tokenizer.card.fingerprint != job.dataset.made_from["tokenizer"]["fingerprint"]:
         fix = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
         raise ConfigError("the dataset was packed with another tokenizer", where=str(job.tokenizer), fix=fix)
+    if options.whole_word:
+        check_words(job.dataset.made_from, str(job.folder), "no --whole-word")
     masking = MaskingConfig(whole_word=bool(options.whole_word))
     if options.mask_rate is not None:
         masking = msgspec.structs.replace(masking, rate=options.mask_rate)
