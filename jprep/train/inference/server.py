@@ -37,13 +37,15 @@ def check_request(config: dict[str, Any], request: Request) -> None:
         request: the request.
 
     Raises:
-        InputError: an id that the model does not have, or more tokens than it has positions.
+        InputError: no ids, one that the model does not have, or more of them than it has positions.
     """
     if isinstance(request, Score):
         raise InputError("this backend cannot score rows", fix="use the backend torch")
     size = config["vocab_size"]
-    if not request.ids or any(not 0 <= number < size for number in request.ids):
-        raise InputError(f"ids must be one or more numbers from 0 to {size - 1}")
+    if not request.ids:
+        raise InputError("the text has no tokens", fix="give a text that is not empty")
+    if any(not 0 <= number < size for number in request.ids):
+        raise InputError(f"ids must be numbers from 0 to {size - 1}")
     if isinstance(request, Classify) and request.token_types:
         types = config["type_vocab_size"]
         if len(request.token_types) != len(request.ids) or any(not 0 <= one < types for one in request.token_types):
