@@ -42,7 +42,7 @@ def find_damage(path: Path, sha256: str) -> str:
     """
     if not _exists(path):
         return "is missing"
-    return "" if cached_sha256(path) == sha256 else "is not what was written"
+    return "" if cached_sha256(path) == sha256 else "was changed or damaged"
 
 
 def find_range_damage(path: Path, start: int, stop: int, sha256: str) -> str:
@@ -65,7 +65,7 @@ def find_range_damage(path: Path, start: int, stop: int, sha256: str) -> str:
         while left and (data := file.read(min(left, _PIECE))):
             digest.update(data)
             left -= len(data)
-    return "" if digest.hexdigest() == sha256 else "is not what was written"
+    return "" if digest.hexdigest() == sha256 else "was changed or damaged"
 
 
 def verify_file(path: Path, sha256: str, fix: str = RUN_AGAIN) -> Path:
@@ -139,4 +139,4 @@ def _missing(path: Path, fix: str) -> DamagedError:
 
 def _compare(found: str, sha256: str, path: Path, fix: str) -> None:
     if found != sha256:
-        raise DamagedError("this file is not what was written", where=str(path), fix=fix)
+        raise DamagedError("this file was changed or damaged", where=str(path), fix=fix)

@@ -62,7 +62,7 @@ class Tokenizer:
 
     Raises:
         ConfigError: the directory holds no finished tokenizer.
-        MismatchError: a file has changed since it was written.
+        MismatchError: a file was changed or damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -47,7 +47,7 @@ def test_verify_finds_the_flipped_byte(corpus: Path, tmp_path: Path, jprep: Run)
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)
-    assert jprep("corpus", "verify", copy, code=1).stdout == f"documents/{part.name}: is not what was written\n"
+    assert jprep("corpus", "verify", copy, code=1).stdout == f"documents/{part.name}: was changed or damaged\n"
     part.unlink()
     [damage] = json.loads(jprep("corpus", "verify", copy, "--json", code=1).stdout)
     assert damage == {"path": f"documents/{part.name}", "what": "is missing"}

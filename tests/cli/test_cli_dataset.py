@@ -152,7 +152,7 @@ def test_other_work_is_refused_until_restarted(work: Path, tmp_path: Path, jprep
     jprep(*command, *SHARE, "--restart")
     assert digests(tmp_path / "d") == digests(work / "dataset")
     (tmp_path / "d/train.marks").write_bytes(b"")
-    assert "is not what was written" in jprep(*command, *SHARE, code=2).stderr
+    assert "was changed or damaged" in jprep(*command, *SHARE, code=2).stderr
     (tmp_path / "e").mkdir()
     (tmp_path / "e/mine.txt").write_text("x")
     refused = jprep(*command[:-1], tmp_path / "e", code=2)
@@ -190,7 +190,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path, 
     assert "no finished tokenizer" in refused(corpus, "nowhere")
     with (tmp_path / "hard/tokenizer.json").open("a") as file:
         file.write(" ")
-    assert "is not what was written" in refused(corpus, "hard")
+    assert "was changed or damaged" in refused(corpus, "hard")
     assert not (tmp_path / "d").exists()
     made = jprep("dataset", "pack", tmp_path / "wordless", "--tokenizer", tmp_path / "t", "-o", tmp_path / "d", *whole)
     assert "sentences" in made.stdout

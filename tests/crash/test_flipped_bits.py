@@ -138,7 +138,7 @@ def test_repeated_tasks_are_reported(work: Work, uninterrupted: dict[str, str]) 
     flip(shard, 999)
     receipt.write_bytes(b"garbage")
     said = work.finish()
-    assert f"{shard} is not what was written: the task that wrote it is done again\n" in said
+    assert f"{shard} was changed or damaged: the task that wrote it is done again\n" in said
     assert f"{receipt} is damaged (JSON is malformed" in said and "Traceback" not in said
     assert digests(work.folder) == uninterrupted
 
@@ -149,7 +149,7 @@ def test_the_command_refuses_a_damaged_corpus(corpus: Path, tmp_path: Path, jpre
     flip(shard, 8 * shard.stat().st_size // 2)
     for command in (("corpus", "export", damaged), ("tokenizer", "train", damaged, "-o", tmp_path / "tokenizer")):
         said = jprep(*command, code=2).stderr
-        assert "is not what was written" in said and str(shard) in said and "--restart" in said
+        assert "was changed or damaged" in said and str(shard) in said and "--restart" in said
     manifest = (damaged / "corpus.json").read_bytes()
     (damaged / "corpus.json").write_bytes(manifest.replace(b'"characters": ', b'"characters": 1', 1))
     said = jprep("corpus", "stats", damaged, code=2).stderr

@@ -109,8 +109,8 @@ def other_model(training: Training) -> tuple[object, ...]:
 
 
 CHANGES = {
-    change_dataset: "train.bin is not what",
-    change_tokenizer: "this file is not what was written",
+    change_dataset: "train.bin was changed or damaged",
+    change_tokenizer: "this file was changed or damaged",
     other_dataset: "the dataset is a different one, or has changed",
     other_vocabulary: "packed with another tokenizer",
     other_model: "n_layer: was 2, is 3",

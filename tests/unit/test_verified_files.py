@@ -45,7 +45,7 @@ def test_an_undamaged_file_is_read(read: Any, tmp_path: Path) -> None:
 def test_a_damaged_or_missing_file_is_refused(data: bytes | None, read: Any, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / "file").write_bytes(data)
-    with pytest.raises(DamagedError, match="is missing" if data is None else "is not what was written") as caught:
+    with pytest.raises(DamagedError, match="is missing" if data is None else "was changed or damaged") as caught:
         read(tmp_path / "file", SHA256, "repair it")
     assert caught.value.where == str(tmp_path / "file") and caught.value.fix == "repair it"
     assert isinstance(caught.value, MismatchError) and caught.value.exit_code == 2
@@ -66,14 +66,14 @@ def test_an_unchanged_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.Mo
     before = path.stat()
     path.write_bytes(DATA[::-1])
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # the time of change cannot be put back
-    assert find_damage(path, SHA256) == "is not what was written" and len(hashed) == 2
+    assert find_damage(path, SHA256) == "was changed or damaged" and len(hashed) == 2
 
 
 def test_a_file_that_has_just_changed_is_hashed_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(DATA)
     assert find_damage(tmp_path / "file", SHA256) == ""
     monkeypatch.setattr(module, "file_sha256", lambda path: "other")
-    assert find_damage(tmp_path / "file", SHA256) == "is not what was written"
+    assert find_damage(tmp_path / "file", SHA256) == "was changed or damaged"
 
 
 RECEIPT = Receipt("0001", "d", "f", [Output("a/b", 3, "0" * 64)], {"documents": 3}, {"filter/short": 2})

@@ -195,5 +195,5 @@ def _read_block(file: BinaryIO, start: int, size: int, digest: str) -> Any:
     file.seek(start)
     data = file.read(size)
     if xxhash.xxh3_128_hexdigest(data) != digest:
-        raise DamagedError("a block is not what was written", where=file.name, fix="it is written again")
+        raise DamagedError("a block was changed or damaged", where=file.name, fix="it is written again")
     return np.frombuffer(data, _RECORD)

@@ -190,7 +190,7 @@ def _read_unless_consumed(root: Path, stored: Stored) -> bytes | None:
 
 
 def _read_cached(path: Path, stored: Stored) -> bytes | None:
-    """Return cached bytes; None if they are missing or are not what was written."""
+    """Return cached bytes; None if they are missing, changed or damaged."""
     try:
         with translate_read_errors(str(path)):
             packed = path.read_bytes() if wait_for_file(path) else b""

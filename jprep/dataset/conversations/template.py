@@ -74,7 +74,10 @@ class ChatTemplate:
                 messages=messages, tools=None, documents=None, add_generation_prompt=prompt, **self._tokens
             )
         except (self._jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            raise InputError(f"the chat template ({self.where}) refuses it: {error}", where=location) from error
+            fix = "change the conversation, or the template (train.sft.template)"
+            raise InputError(
+                f"the chat template ({self.where}) refuses it: {error}", where=location, fix=fix
+            ) from error
 
     def prompt(self, messages: Sequence[Message], location: str) -> tuple[str, Guards]:
         """Return the text of messages up to where an answer begins, with guards.

@@ -88,5 +88,5 @@ def verified_sha256(path: Path, parts: Sequence[tuple[int, str]]) -> str:
                 whole.update(data)
                 at += len(data)
             if digest.hexdigest() != sha256:
-                raise DamagedError("a part of this file is not what was written", where=str(path), fix=RUN_AGAIN)
+                raise DamagedError("a part of this file was changed or damaged", where=str(path), fix=RUN_AGAIN)
     return whole.hexdigest()

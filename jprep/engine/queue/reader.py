@@ -70,7 +70,7 @@ class QueueReader:
 
 def _verified(data: bytes, sha256: str, path: Path) -> bytes:
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise DamagedError("this file is not what was written", where=str(path), fix=_FIX)
+        raise DamagedError("this file was changed or damaged", where=str(path), fix=_FIX)
     return data
 
 

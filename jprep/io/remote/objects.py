@@ -170,7 +170,7 @@ def download_file(url: str, path: Path, sha256: str = "") -> None:
                 raise DamagedError("this object is missing", where=url, fix="upload it again")
             if not sha256 or file_sha256(temporary) == sha256:
                 return
-        raise DamagedError("this object is not what was written", where=url, fix="upload it again")
+        raise DamagedError("this object was changed or damaged", where=url, fix="upload it again")
 
 
 def _get(files: Any, inside: str, path: Path) -> bool:

@@ -48,7 +48,7 @@ def download_output(url: str, say: Callable[[str], None] = lambda text: None) ->
 
     Raises:
         ConfigError: there is no finished output.
-        DamagedError: an object is missing, or is not what was written.
+        DamagedError: an object is missing, or was changed or damaged.
         MachineError: no credentials or rights, or the disk is full or not writable.
     """
     found = read_remote_output(url)

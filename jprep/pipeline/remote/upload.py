@@ -61,7 +61,7 @@ def upload_output(
 
     Raises:
         MismatchError: there is another output of the same kind, and it is not replaced.
-        DamagedError: a file is missing, or is not what was written.
+        DamagedError: a file is missing, or was changed or damaged.
         ConfigError, MachineError: see `jprep.io.remote.retry_remote`.
     """
     data, before = (folder / kind.manifest).read_bytes(), find_remote_output(url)

@@ -218,7 +218,8 @@ def conversation_sampler(
     """
     if not len(data):
         files = ", ".join(train.data if split == TRAIN else train.validation_data)
-        fix = "raise train.length, or use files with answers of the assistant"
+        more = "raise train.length, or use" if data.counts["conversations"] else "use"
+        fix = f"{more} files with answers of the assistant"
         raise ConfigError(f"nothing is left of {describe_counts(data.counts)}", where=files, fix=fix)
     drop_last = train.drop_last and split == TRAIN
     return ConversationSampler(data, train.length, special.pad, train.batch, train.seed, split, drop_last)

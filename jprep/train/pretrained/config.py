@@ -179,7 +179,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
-        fix = "give the folder that transformers' save_pretrained wrote, or the name of a model on the Hub"
+        fix = "give a folder of `jprep export` or transformers' save_pretrained, or the name of a model on the Hub"
         raise ConfigError("there is no config.json in this folder", where=str(path.parent), fix=fix) from error
     except ValueError as error:
         raise ConfigError(f"not a config.json: {error}", where=str(path), fix="download it again") from error

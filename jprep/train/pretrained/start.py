@@ -31,7 +31,7 @@ def describe_init(job: Job, run: Path) -> str:
     given = check_init_weights(job.model, job.train.objective, init, rows, generator_init_path(job, run))
     fresh = [name for name in parameters(job.model, job.train.objective) if name not in given]
     done = job.steps_before
-    continues = f"; the run continues their training after step {done:,}" if done else ""
+    continues = f"; the run continues that training after step {done:,}" if done else ""
     return f"from {name_of(init) or init}; {_from_seed(fresh)}{continues}"
 
 
@@ -51,6 +51,6 @@ def _path(text: str, run: Path) -> Path | None:
 
 def _from_seed(names: list[str]) -> str:
     if not names:
-        return "they have every tensor"
+        return "all tensors of the model"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"tensors that they lack start from the seed: {', '.join(names[:_SHOWN])}{more}"
+    return f"these tensors start from the seed: {', '.join(names[:_SHOWN])}{more}"

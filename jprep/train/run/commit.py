@@ -144,7 +144,7 @@ def _difference(folder: Path, commit: Commit) -> str:
         return f"{sorted(found.keys() ^ commit.files.keys())[0]} is missing or was added"
     for name, file in commit.files.items():
         if found[name].stat().st_size != file.bytes or file_sha256(found[name]) != file.sha256:
-            return f"{name} is not what was written"
+            return f"{name} was changed or damaged"
     return ""
 
 

@@ -182,7 +182,7 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFi
         verified[name] = _Verified(looks[name], _hash(files[name].path))
     for name, source in files.items():
         if source.sha256 and verified[name].sha256 != source.sha256:
-            raise MismatchError(f"{name} is not what was written", where=str(source.path), fix=source.again)
+            raise MismatchError(f"{name} was changed or damaged", where=str(source.path), fix=source.again)
     settled = {name: one for name, one in verified.items() if one.look.is_settled(now)}
     if due and settled:
         with contextlib.suppress(MachineError):  # only a cache: without it, files are hashed again

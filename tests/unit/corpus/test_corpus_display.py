@@ -53,4 +53,4 @@ def test_an_empty_corpus_is_shown(tmp_path: Path) -> None:
 def test_a_damaged_corpus_is_shown_with_its_damage(tmp_path: Path) -> None:
     folder = write_corpus(tmp_path / "corpus", [[Document("a", "own", "題", "", "文")]])
     (folder / "documents/0000.parquet").write_bytes(b"")
-    assert "cannot be shown: this file is not what was written" in shown(Corpus(folder))
+    assert "cannot be shown: this file was changed or damaged" in shown(Corpus(folder))

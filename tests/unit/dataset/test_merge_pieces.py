@@ -113,7 +113,7 @@ def test_a_damaged_part_is_not_put_in_place(tmp_path: Path) -> None:
             file.seek(2 * BLOCK + 5)
             file.write(b"??")
         commit = CommitStage(merged, ["train"], {})
-        with pytest.raises(DamagedError, match="a part of this file is not what was written"):
+        with pytest.raises(DamagedError, match="a part of this file was changed or damaged"):
             run_stage(commit, tmp_path, tmp_path / "committing", executor, SilentProgress())
     assert not (tmp_path / "train.bin").exists()
     job = TaskRunner(stage, tmp_path, tmp_path / "joining" / "receipts", merged[0].fingerprint)

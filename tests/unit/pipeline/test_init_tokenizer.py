@@ -101,7 +101,7 @@ def test_the_plans_say_whose_tokenizer_is_used(capsys: pytest.CaptureFixture[str
     done = capsys.readouterr()
     assert "jprep: using the tokenizer of train.model.init, bert" in done.err
     assert "tokenizer  that of train.model.init" in done.out
-    assert "tensors that they lack start from the seed: bert.pooler.dense.weight" in done.out
+    assert "these tensors start from the seed: bert.pooler.dense.weight" in done.out
     cli.main(["run", "small.toml", "--dry-run"], standalone_mode=False)
     assert "note       using the tokenizer of train.model.init, bert" in capsys.readouterr().out
 

@@ -54,7 +54,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_byte_that_differs_from_the_manifest_is_refused_at_the_start(tmp_path: Path) -> None:
     flip(hashed(tmp_path / "dataset") / "train.bin")
-    with pytest.raises(MismatchError, match=r"dataset/train.bin is not what was written") as caught:
+    with pytest.raises(MismatchError, match=r"dataset/train.bin was changed or damaged") as caught:
         small_run(tmp_path)
     assert "jprep dataset pack" in caught.value.fix
     assert not (tmp_path / "run" / "job.json").exists()
@@ -68,7 +68,7 @@ def test_a_byte_that_changes_later_is_refused(with_hashes: bool, tmp_path: Path,
     flip(path)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # the size and the time are what they were
     for again in range(2):
-        with pytest.raises(MismatchError, match=r"dataset/train\.bin is not what") as caught:
+        with pytest.raises(MismatchError, match=r"dataset/train\.bin was changed or damaged") as caught:
             supervise(run, plan_of(run))
         assert caught.value.where == str(path) and "restore" in caught.value.fix, again
     flip(path)
@@ -121,7 +121,7 @@ def test_a_changed_tokenizer_file_is_refused(tmp_path: Path) -> None:
     write_card(place, msgspec.structs.replace(read_card(place), files={path.name: file_sha256(path)}))
     run = small_run(tmp_path, tokenizer="../tokenizer")
     flip(path)
-    with pytest.raises(MismatchError, match=r"tokenizer/tokenizer\.json is not what was written"):
+    with pytest.raises(MismatchError, match=r"tokenizer/tokenizer\.json was changed or damaged"):
         check_data(run, read_job(run))
     flip(path)
     write_card(place, msgspec.structs.replace(read_card(place), signature="other"))

@@ -144,7 +144,7 @@ def test_a_damaged_object_is_named_and_an_earlier_checkpoint_used(
     other.train()
     told = "\n".join(other.said)
     assert (
-        f"step-00000020 of the mirror is damaged and was not used: this object is not what was written: {damaged}"
+        f"step-00000020 of the mirror is damaged and was not used: this object was changed or damaged: {damaged}"
         in told
     )
     assert [event.step for event in read_events(other.run) if event.kind == "damaged"] == [20]

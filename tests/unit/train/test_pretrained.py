@@ -276,7 +276,7 @@ def test_the_head_for_masked_tokens_that_an_encoder_lacks_is_named(bert: Path, r
     made = build(rows, bert)
     job = msgspec.structs.replace(made, train=parse_train_config(section, "here"), model=config)
     head = "cls.predictions.transform.dense.weight, cls.predictions.transform.dense.bias"
-    assert describe_init(job, tmp_path).startswith(f"from {bert}; tensors that they lack start from the seed: {head}")
+    assert describe_init(job, tmp_path).startswith(f"from {bert}; these tensors start from the seed: {head}")
     assert describe_init(job, tmp_path).endswith(" and 1 more")
 
 

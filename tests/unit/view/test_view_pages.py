@@ -134,7 +134,7 @@ def test_a_damaged_shard_is_reported(hostile: Path, tmp_path: Path, open_client:
     assert "短い" in client.get("/?q=短い").text
     page = client.get("/documents/0/1")
     assert page.status_code == 500
-    assert "this file is not what was written" in page.text and "jprep corpus verify" in page.text
+    assert "this file was changed or damaged" in page.text and "jprep corpus verify" in page.text
     shard.unlink()
     assert "this file is missing" in client.get("/documents/0/1").text
     shard.mkdir()  # a file that cannot be read

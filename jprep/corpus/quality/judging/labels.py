@@ -148,7 +148,7 @@ class LabelLog:
         for line in data[:complete].splitlines():
             check, _, content = line.partition(b" ")
             if check != _check(content):
-                raise DamagedError("a reply is not what was written", where=str(path), fix=_AGAIN)
+                raise DamagedError("a reply was changed or damaged", where=str(path), fix=_AGAIN)
             self.labels.append(msgspec.json.decode(content, type=Label))
         return complete
 

@@ -130,7 +130,7 @@ def decode_model(data: bytes, where: str) -> Model:
         raise ConfigError("this is not a model of the segmenter `pointwise`", where=where, fix=TRAIN)
     sha256, content = data[len(_MAGIC) :][:_HASH], data[len(_MAGIC) + _HASH :]
     if hashlib.sha256(content).digest() != sha256:
-        raise _damaged("the file is not what was written", where)
+        raise _damaged("the file was changed or damaged", where)
     end = _LENGTH + int.from_bytes(content[:_LENGTH], "little")
     if end > _MAX_HEADER:
         raise _damaged("the header is larger than any", where)
