@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import CORPUS
 from jprep.io.lock import hold_lock
 from jprep.train.launcher.start_command import StartCommand, write_command
 from jprep.train.run.directory import LOCK, checkpoints_of, read_job
@@ -102,3 +104,18 @@ def test_runs_are_found_where_commands_write_them(tmp_path: Path, place: str, jp
     small_run(tmp_path / "made").rename(tmp_path / place)
     found = [each["path"] for each in json.loads(jprep("status", tmp_path, "--json").stdout) if each["run"]]
     assert found == [str(tmp_path / place)]
+
+
+def test_a_running_build_is_shown_as_running_until_it_ends(tmp_path: Path, jprep: Run) -> None:
+    folder = tmp_path / "work" / "corpus"
+    with OutputDirectory(folder, CORPUS).claim():
+        begun = jprep("status", tmp_path / "work").stdout
+        (folder / ".state" / "documents").mkdir()
+        (folder / ".state" / "documents" / "stage.json").write_bytes(b"{}")
+        shown = jprep("status", folder).stdout
+        [found] = json.loads(jprep("status", folder, "--json").stdout)
+    stopped = jprep("status", folder).stdout
+    for text in (begun, shown):
+        assert _lines(text)["state"] == "running now" and _lines(text)["next"] == "wait: it is running"
+    assert "an unfinished corpus (.state/LOCK)" in shown and found["running"]
+    assert "running now" not in stopped and _lines(stopped)["next"] == "run the command that began it again"
