@@ -19,6 +19,10 @@ POINTS = 400
 
 _NOTES = 40  # interruptions that are listed
 _INTERRUPTIONS = ("restart", "signal", "damaged", "rewind")
+_BEFORE_WORKER = ("start", "damaged", "rewind")  # events that show that no worker ran until then
+_ENDINGS = ("end", "signal", "restart")  # of an attempt
+KILLED = "killed"
+"""Kind of the moment when an attempt without an ending is found, which no event records."""
 
 
 class Curve(NamedTuple):
@@ -41,7 +45,7 @@ class Moment(NamedTuple):
     """Something that happened once.
 
     Attributes:
-        kind: kind of its event.
+        kind: kind of its event, or `KILLED`.
         step: the number of updates done.
         hours: hours since the run's first start.
         note: a message.
@@ -83,7 +87,7 @@ class RunHistory(NamedTuple):
         hours: hours from the first start to the last event.
         working_hours: hours in which a worker ran.
         starts: number of starts.
-        interruptions: number of restarts, signals, damaged checkpoints and rewinds.
+        interruptions: number of kills, restarts, signals, damaged checkpoints and rewinds.
         finished: whether all steps are done, or nothing improved any more.
         end_note: the error that the run ended with, or why it ended early; "" for neither.
         events: number of events.
@@ -173,6 +177,7 @@ class _Reader:
         self.first = self.last = self.working = 0.0
         self.step = self.starts = self.interruptions = self.events = 0
         self.ended, self.end_note, self.end_code = False, "", 0
+        self._training = False  # whether the present attempt has no ending
 
     def hours(self, time: float) -> float:
         """Return the hours since the first event."""
@@ -182,10 +187,9 @@ class _Reader:
         """Add the next event."""
         self.events += 1
         self.first = self.first or event.time
+        self._follow_attempt(event)
         if event.kind == "start":
             self._start(event)
-        else:
-            self.working += max(0.0, event.time - self.last) if self.starts else 0.0
         self.last = event.time
         if event.kind in ("log", "validation"):
             self.step = event.step if event.kind == "log" else self.step
@@ -199,6 +203,16 @@ class _Reader:
             self.interruptions += 1
             self._note(event)
 
+    def _follow_attempt(self, event: Event) -> None:
+        """Count the time since the last event if a worker ran, and an attempt that was killed."""
+        if self._training and event.kind in _BEFORE_WORKER:
+            self.interruptions += 1
+            self._note(Event(self.last, self.step, event.kind), KILLED)
+        elif self._training:
+            self.working += max(0.0, event.time - self.last)
+        if event.kind in _BEFORE_WORKER or event.kind in _ENDINGS:
+            self._training = event.kind == "start"
+
     def _start(self, event: Event) -> None:
         self.starts += 1
         self.ended, self.end_note, self.step = False, "", event.step
@@ -206,9 +220,9 @@ class _Reader:
             values.discard_after(event.step)
         self._note(event)
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: Event, kind: str = "") -> None:
         if len(self.moments) < _NOTES:
-            self.moments.append(Moment(event.kind, event.step, self.hours(event.time), event.note))
+            self.moments.append(Moment(kind or event.kind, event.step, self.hours(event.time), event.note))
 
     def _figures(self, event: Event) -> None:
         for name, value in event.figures.items():

@@ -13,7 +13,7 @@ from jprep.engine.fingerprint import plain
 from jprep.io.inputs.paths import short_names
 from jprep.report.inputs import ReportInput
 from jprep.report.runs.differences import job_differences
-from jprep.report.runs.history import Moment, RunHistory, read_history
+from jprep.report.runs.history import KILLED, Moment, RunHistory, read_history
 from jprep.report.runs.plots import run_plots
 from jprep.report.runs.text_samples import sampled_texts
 from jprep.report.section import ReportContext, Section
@@ -21,6 +21,7 @@ from jprep.train.run.text_samples import SampledText
 from jprep.train.trackers.tracker import flatten
 
 _MESSAGES = {
+    KILLED: "the command was killed",
     "start": "started",
     "restart": "worker restarted",
     "signal": "stopped by a signal",

@@ -64,6 +64,27 @@ def test_the_time_of_a_pause_is_not_time_with_a_worker(tmp_path: Path) -> None:
     assert read_history(run).working_hours == pytest.approx(20 / HOUR)
 
 
+def test_time_until_damage_is_found_is_not_time_with_a_worker(tmp_path: Path) -> None:
+    run = trained_run(tmp_path)
+    finished = [Event(100.0, 0, "start"), Event(112.0, 10, "end", {"code": 0.0})]
+    again = [Event(170.0, 10, "damaged"), Event(171.0, 5, "start"), Event(172.5, 10, "end", {"code": 0.0})]
+    write_events(run, finished + again)
+    found = read_history(run)
+    assert found.working_hours == pytest.approx(13.5 / HOUR) and found.interruptions == 1
+
+
+@pytest.mark.parametrize("between", [[], [Event(900.0, 5, "damaged")], [Event(900.0, 5, "rewind")]])
+def test_a_kill_without_an_event_is_an_interruption(tmp_path: Path, between: list[Event]) -> None:
+    run = trained_run(tmp_path)
+    killed = [Event(100.0, 0, "start"), Event(110.0, 6, "log", {"loss": 2.0})]
+    write_events(run, [*killed, *between, Event(1000.0, 5, "start"), Event(1010.0, 10, "end", {"code": 0.0})])
+    found = read_history(run)
+    assert (found.starts, found.interruptions) == (2, 1 + len(between))
+    assert found.working_hours == pytest.approx(20 / HOUR)
+    assert found.moments[1][:2] == ("killed", 6) and found.moments[1].hours == pytest.approx(10 / HOUR)
+    assert "the command was killed" in page_of([run])
+
+
 def test_the_best_checkpoint_has_the_lowest_loss(tmp_path: Path) -> None:
     found = read_history(trained_run(tmp_path)).checkpoints
     assert [(each.step, each.loss, each.best) for each in found] == [(5, 3.5, True), (10, 3.75, False)]
