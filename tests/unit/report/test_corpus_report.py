@@ -123,6 +123,12 @@ def test_long_lines_are_cut(tmp_path: Path) -> None:
 def test_an_empty_corpus_has_a_report(tmp_path: Path) -> None:
     page = Page(build_report([build_corpus(tmp_path, []).folder]).html()).check()
     assert "There are no documents." in page.text and "Nothing was dropped." in page.text
+    assert "There are no documents to measure." in page.text and "no filter that measures" not in page.text
+
+
+def test_a_recipe_without_filters_says_so(tmp_path: Path) -> None:
+    made = build_corpus(tmp_path, posts(), filters=[])
+    assert "The recipe has no filter that measures" in Page(build_report([made.folder]).html()).text
 
 
 @pytest.mark.parametrize("kind", ["documents", REJECTS])
