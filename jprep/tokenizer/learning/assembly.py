@@ -29,9 +29,18 @@ def pieces_to_learn(config: TokenizerConfig, special: SpecialTokens, **fixed: in
     if config.vocab_size < minimum:
         parts = ", ".join(f"{count} {name}" for name, count in fixed.items())
         smaller = "" if config.model in ("byte-bpe", "words") else ", or a smaller alphabet"
-        fix = f"vocab_size = {minimum} or more{smaller}"
-        raise ConfigError(f"vocab_size is too small for {parts}", where="tokenizer.vocab_size", fix=fix)
+        fix = f"vocab_size = {_useful_size(minimum)} or more{smaller}"
+        what = f"vocab_size is too small for {parts}: the minimum is {minimum}, which has no learnt pieces"
+        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix)
     return config.vocab_size - minimum
+
+
+def _useful_size(minimum: int) -> int:
+    """Return a vocabulary size of which at least half are learnt pieces: 1000 times a power of two."""
+    size = 1000
+    while size < 2 * minimum:
+        size *= 2
+    return size
 
 
 def check_all_learnt(config: TokenizerConfig, missing: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -184,7 +185,9 @@ def test_space_has_a_piece_even_if_no_word_contains_one(tmp_path: Path) -> None:
 def test_vocabulary_that_is_too_small_names_the_minimum(model: ModelType, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vocab_size is too small") as caught:
         learnt(tmp_path, WORDS, model=model, vocab_size=10)
-    size = int(caught.value.fix.split()[2].rstrip(","))
+    [found] = re.findall(r"the minimum is (\d+)", caught.value.what)
+    size, suggested = int(found), int(caught.value.fix.split()[2].rstrip(","))
+    assert suggested >= max(1000, 2 * size)
     assert len(learnt(tmp_path, WORDS, model=model, vocab_size=size).pieces) == size
     with pytest.raises(ConfigError, match="too small"):
         learnt(tmp_path, WORDS, model=model, vocab_size=size - 1)
