@@ -11,6 +11,7 @@ import msgspec
 from jprep.config import suggest_name
 from jprep.corpus.document import Document
 from jprep.corpus.readers import chunking
+from jprep.corpus.readers.archives import refuse_tar
 from jprep.corpus.readers.fields import FieldConfig
 from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
@@ -62,7 +63,7 @@ class TsvReader(LineReader):
 
         Raises:
             ConfigError: a column does not exist.
-            InputError: a row is too large, or the header is malformed.
+            InputError: a row is too large, the header is malformed, or the input is a tar archive.
         """
         plain, done, index, hints = is_plain(path), 0, 0, dict[str, str]()
         with open_input(path, max_ratio=self.config.max_ratio) as stream:
@@ -93,6 +94,8 @@ class TsvReader(LineReader):
 
     def _columns(self, first: chunking.Chunk, path: str) -> dict[str, str]:
         """Return the names of the columns, and the offset of the first row; nothing if all lines are blank."""
+        if first.start == 0:
+            refuse_tar(first.data, path)  # its header, which has no line ends, is in the first row
         for offset, record in split_quoted(first, path, self._quote, self._limit()):
             data = record.removeprefix(b"\xef\xbb\xbf") if offset == 0 else record
             if not data.strip(b"\r\n"):

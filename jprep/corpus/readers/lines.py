@@ -12,6 +12,7 @@ import msgspec
 from jprep.config import suggest_name
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import chunking, encoding
+from jprep.corpus.readers.archives import TAR_HEAD, refuse_tar
 from jprep.corpus.readers.detection import detect_encoding
 from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
 from jprep.corpus.readers.record_reader import (
@@ -71,12 +72,12 @@ class LineReader(RecordReader):
         """Split one input into shards.
 
         Raises:
-            InputError: a document is too large, or the input is damaged.
+            InputError: a document is too large, or the input is damaged or a tar archive.
         """
         plain = is_plain(path)
         with open_input(path, max_ratio=self.config.max_ratio) as stream:
             chunker = chunking.Chunker(stream, path, self._limit())
-            hints = self._hints(chunker, path)
+            hints = self._examine(chunker, path)
             if plain:
                 yield from self._ranges(path, hints)
                 return
@@ -91,7 +92,7 @@ class LineReader(RecordReader):
         if self._shard_bytes() < _SCANNED_SHARD:
             return None
         with open_input(path, max_ratio=self.config.max_ratio) as stream:
-            hints = self._hints(chunking.Chunker(stream, path, self._limit()), path)
+            hints = self._examine(chunking.Chunker(stream, path, self._limit()), path)
         if hints["documents"] == "file":
             return None
         return RecordScan(hints["documents"], self._shard_bytes(), self._limit(), hints, self.config.max_ratio)
@@ -110,6 +111,10 @@ class LineReader(RecordReader):
 
     def _shard_bytes(self) -> int:
         return max(1, int(self.config.shard_mb * MB))
+
+    def _examine(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
+        refuse_tar(chunker.head(TAR_HEAD), path)
+        return self._hints(chunker, path)
 
     @abstractmethod
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from jprep.corpus.readers.archives import TAR_HEAD, refuse_tar
 from jprep.corpus.readers.chunking import record_too_large
 from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordReader, id_prefix
 from jprep.corpus.step import Positive, Shard, Share, StepConfig
@@ -49,10 +50,11 @@ def read_whole(path: str, limit: int, max_ratio: float) -> bytes:
     """Return the decompressed content of a file.
 
     Raises:
-        InputError: it has over `limit` bytes, or is damaged.
+        InputError: it has over `limit` bytes, or is damaged or a tar archive.
     """
     with open_input(path, max_ratio=max_ratio) as stream:
         data = stream.read(limit + 1)
+    refuse_tar(data[:TAR_HEAD], path)
     if len(data) > limit:
         raise record_too_large(path, 0, limit)
     return data

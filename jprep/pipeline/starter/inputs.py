@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from jprep.corpus.readers.archives import refuse_tar
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import SUFFIXES, all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
@@ -233,7 +234,9 @@ def _text_field(fields: list[str], wanted: str, path: str) -> str:
 
 def _head(path: str) -> bytes:
     with open_input(path) as file:
-        return file.read(_HEAD)
+        head = file.read(_HEAD)
+    refuse_tar(head, path)
+    return head
 
 
 def _first_line(path: str) -> str:

@@ -1,0 +1,56 @@
+"""Readers of text refuse tar archives, compressed or not, before anything is built from them."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jprep.corpus.readers.aozora.reader import AozoraReader
+from jprep.corpus.readers.archives import refuse_tar
+from jprep.corpus.readers.delimited import CsvReader, TsvReader
+from jprep.corpus.readers.json_records import JsonReader
+from jprep.corpus.readers.lines import Cc100Reader, JsonlReader, TextReader
+from jprep.corpus.step import Reader
+from jprep.errors import InputError
+from jprep.pipeline.starter.inputs import local_inputs
+
+
+def archive(folder: Path, compress: Callable[[bytes], bytes] = bytes) -> str:
+    """Write a tar archive with one text, and return its path."""
+    written, text = io.BytesIO(), "これは文です。\n".encode() * 100
+    with tarfile.open(fileobj=written, mode="w") as tar:
+        member = tarfile.TarInfo("text.txt")
+        member.size = len(text)
+        tar.addfile(member, io.BytesIO(text))
+    path = folder / "texts.tar.xz"
+    path.write_bytes(compress(written.getvalue()))
+    return str(path)
+
+
+@pytest.mark.parametrize("compress", [bytes, lzma.compress])
+@pytest.mark.parametrize("kind", [TextReader, Cc100Reader, JsonlReader, TsvReader, CsvReader, JsonReader, AozoraReader])
+def test_a_tar_archive_is_refused(kind: type[Reader], compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path, reader = archive(tmp_path, compress), kind()
+    with pytest.raises(InputError, match="this is a tar archive") as caught:
+        [list(reader.read(shard, "source")) for shard in reader.shards(path)]
+    assert caught.value.where == path and caught.value.fix.startswith("unpack it (tar -xf)")
+
+
+@pytest.mark.parametrize("kind", [TextReader, Cc100Reader, JsonlReader])
+def test_workers_are_not_asked_to_cut_a_tar_archive(kind: type[Reader], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="this is a tar archive"):
+        kind().record_scan(archive(tmp_path, lzma.compress))
+
+
+def test_a_starter_recipe_is_not_written_for_a_tar_archive(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="this is a tar archive"):
+        local_inputs([archive(tmp_path, lzma.compress)])
+
+
+def test_text_with_the_word_elsewhere_is_no_archive() -> None:
+    refuse_tar(b"ustar" + b" " * 300 + b"ustar", "text.txt")
