@@ -6,7 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.conftest import Run, digests
+from tests.conftest import Distribution, Run, digests
+from tests.fakes.numpy_backend import offer
 
 
 def test_a_recipe_is_planned_run_and_compared(sample: Path, tmp_path: Path, jprep: Run) -> None:
@@ -43,6 +44,29 @@ def test_a_recipe_is_planned_run_and_compared(sample: Path, tmp_path: Path, jpre
         assert abs(planned / actual - 1) < 0.35, name  # so small, manifests and locks count
         assert all(value > 0 for value in steps[name]["cpu"])
     assert "planned for 1 workers" in jprep("plan", *options, cwd=folder).stdout
+
+
+def test_what_does_not_fit_is_not_recommended(
+    sample: Path, tmp_path: Path, distribution: Distribution, jprep: Run
+) -> None:
+    folder = tmp_path / "plan"
+    shutil.copytree(sample, folder)
+    recipe = (folder / "recipe.toml").read_text()
+    (folder / "recipe.toml").write_text(recipe.replace("[train.backend.torch]\nthreads = 1", "[train.backend.numpy]"))
+    options = ("recipe.toml", "--seconds", 1, "--backend", "numpy")
+    env = offer(distribution)
+
+    small = jprep("plan", *options, cwd=folder, env=env | {"NUMPY_MEMORY": str(10**9)}).stdout
+    train, total = (line for line in small.splitlines() if line.startswith(("train ", "total ")))
+    assert "1.0 GB" in train and "1.0 GB" in total and "jprep run recipe.toml" in small
+
+    large = env | {"NUMPY_MEMORY": str(10**15)}
+    shown = jprep("plan", *options, "--set", "train.checkpoint.keep_last=1000000000", cwd=folder, env=large).stdout
+    warnings = [line for line in shown.splitlines() if "warning: " in line]
+    assert len([line for line in warnings if "GB free" in line]) == 1
+    assert any("are checkpoints: lower train.checkpoint.keep_last" in line for line in warnings)
+    assert any("the training takes" in line and "it does not fit" in line for line in warnings)
+    assert "jprep run" not in shown and "this does not fit" in shown
 
 
 def test_a_plan_needs_sources_and_numbers(sample: Path, tmp_path: Path, jprep: Run) -> None:

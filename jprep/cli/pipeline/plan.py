@@ -9,7 +9,7 @@ import click
 
 from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import AS_JSON, BACKEND, EXECUTOR, OVERRIDES, RECIPE, WORK_FOLDER
-from jprep.cli.common.output import echo_json, next_steps, note
+from jprep.cli.common.output import echo_json, hint, next_steps, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command
 
@@ -136,7 +136,10 @@ def plan(
         settings = [part for each in overrides for part in ("--set", each)]
         settings += ["--executor", executor] if executor else []
         settings += [] if work == WORK else ["--work", str(work)]
-        next_steps(shell_command("run", recipe, *settings, "--workers", estimate.workers))
+        if estimate.fits:
+            next_steps(shell_command("run", recipe, *settings, "--workers", estimate.workers))
+        else:
+            hint("\nthis does not fit: change what the warnings name, and plan again")
 
 
 def _estimate(run: RunPlan, options: PlanOptions, work: Path) -> RecipeEstimate:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from jprep.cli.common.output import echo
 from jprep.io.escaping import one_line
 from jprep.pipeline.estimate.comparison import StepComparison
-from jprep.pipeline.estimate.result import RecipeEstimate, StepEstimate
+from jprep.pipeline.estimate.result import TRAIN, RecipeEstimate, StepEstimate
 
 Row = tuple[str, ...]
 
@@ -47,6 +47,7 @@ def _show_steps(estimate: RecipeEstimate) -> None:
     kept = _size(sum(step.result for step in estimate.steps))
     files = f"{sum(step.files for step in estimate.steps):,}"
     memory = _size(max((step.total_memory for step in estimate.steps), default=0))
+    memory += " without train" if any(step.step == TRAIN and not step.total_memory for step in estimate.steps) else ""
     low, high = (sum(getattr(step, name) for step in estimate.steps) for name in ("low", "high"))
     rows.append(("total", _time(estimate.wall), _range(low, high), _time(cpu), peak, kept, files, memory, ""))
     echo()

@@ -1,4 +1,4 @@
-"""What an estimate assumes, and warnings about what may not fit."""
+"""What an estimate assumes, and warnings about what does not fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jprep.engine.executors.choice import LOCAL
 from jprep.pipeline.estimate.loads.input_loads import CACHED, DECODING
 from jprep.pipeline.estimate.measuring.calibration import Calibration
 from jprep.pipeline.estimate.measuring.input_division import describe_whole_files
-from jprep.pipeline.estimate.result import InputEstimate, RecipeEstimate
+from jprep.pipeline.estimate.result import TRAIN, InputEstimate, RecipeEstimate
 from jprep.pipeline.recipe import Recipe
 
 _LARGE_FACTOR = 2000  # of a source and its sample, above which the plan is rough
@@ -38,34 +38,39 @@ def list_assumptions(found: Calibration, inputs: Sequence[InputEstimate], execut
     return listed
 
 
-def list_warnings(recipe: Recipe, estimate: RecipeEstimate, free: int, memory: int) -> list[str]:
-    """Return warnings about what may not fit.
+def list_shortages(estimate: RecipeEstimate, free: int, memory: int) -> list[str]:
+    """Return warnings about the disk, and about the memory for the steps before the training, if they are too small.
 
     Args:
-        recipe: the recipe.
         estimate: the estimate.
         free: free bytes of the disk of the outputs.
         memory: bytes of this machine's memory; 0 if that is not known.
     """
-    return [*_disk_warnings(estimate, free), *_memory_warnings(estimate, memory), *_input_warnings(recipe, estimate)]
+    return [*_disk_warnings(estimate, free), *_memory_warnings(estimate, memory)]
 
 
 def _disk_warnings(estimate: RecipeEstimate, free: int) -> Iterator[str]:
     needed = estimate.peak_disk + estimate.to_download
     if free < needed:
-        yield f"the disk has {free / 1e9:,.1f} GB free, and outputs and downloads need up to {needed / 1e9:,.1f} GB"
+        parts = f"outputs and downloads need up to {needed / 1e9:,.1f} GB"
+        trained = sum(step.disk for step in estimate.steps if step.step == TRAIN)
+        if trained > needed / 2:
+            parts += f", of which {trained / 1e9:,.1f} GB are checkpoints: lower train.checkpoint.keep_last"
+        yield f"the disk has {free / 1e9:,.1f} GB free, and {parts}"
 
 
 def _memory_warnings(estimate: RecipeEstimate, memory: int) -> Iterator[str]:
     if not memory or estimate.executor != LOCAL:
         return
-    largest = max(estimate.steps, key=lambda step: step.total_memory, default=None)
+    before = [step for step in estimate.steps if step.step != TRAIN]
+    largest = max(before, key=lambda step: step.total_memory, default=None)
     if largest and largest.total_memory > memory:
         needed = f"{largest.total_memory / 1e9:,.1f} GB of memory with {estimate.workers} workers"
         yield f"the step {largest.step} needs {needed}; this machine has {memory / 1e9:,.1f} GB: use fewer --workers"
 
 
-def _input_warnings(recipe: Recipe, estimate: RecipeEstimate) -> Iterator[str]:
+def list_input_warnings(recipe: Recipe, estimate: RecipeEstimate) -> Iterator[str]:
+    """Yield warnings about sources whose size is not known, or that do not scale."""
     for source, found in zip(recipe.corpus.sources, estimate.inputs, strict=True):
         if found.unknown:
             yield f"{source.name}: the size of {found.unknown} of {found.files} files is not known, and not counted"

@@ -15,7 +15,7 @@ from jprep.engine.executors.choice import LOCAL, choose_executor
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.errors import ConfigError
 from jprep.io.machine import cpu_count, memory
-from jprep.pipeline.estimate.assumptions import list_assumptions, list_warnings
+from jprep.pipeline.estimate.assumptions import list_assumptions, list_input_warnings, list_shortages
 from jprep.pipeline.estimate.disk import StageDisk, follow_disk
 from jprep.pipeline.estimate.loads.task_loads import StageLoad
 from jprep.pipeline.estimate.loads.workload import Workload, scale_up
@@ -28,7 +28,7 @@ from jprep.pipeline.estimate.measuring.calibration import (
     calibration_folders,
 )
 from jprep.pipeline.estimate.measuring.input_sizes import SourceSizes, measure_sources
-from jprep.pipeline.estimate.result import InputEstimate, RecipeEstimate, StageEstimate, StepEstimate
+from jprep.pipeline.estimate.result import TRAIN, InputEstimate, RecipeEstimate, StageEstimate, StepEstimate
 from jprep.pipeline.estimate.simulation import Cluster, StageTime, scale, simulate
 from jprep.pipeline.estimate.training import TrainingEstimate, estimate_training
 from jprep.pipeline.recipe import Recipe
@@ -136,7 +136,7 @@ class _Estimate:
             executor=self._executor,
             inputs=inputs,
             steps=steps,
-            training=self._training.time if self._training else "",
+            training=_describe(self._training) if self._training else "",
             peak_disk=peak,
             machine=self._found.machine,
             scaling=times,
@@ -144,10 +144,12 @@ class _Estimate:
             warnings=[],
             assumptions=list_assumptions(self._found, inputs, self._executor, self._options.scheduler),
         )
-        more = self._training.warnings if self._training else []
-        folder = _existing(self._plan.paths.corpus)
-        warnings = list_warnings(self._plan.recipe, estimate, shutil.disk_usage(folder).free, memory())
-        return msgspec.structs.replace(estimate, warnings=warnings + more)
+        free = shutil.disk_usage(_existing(self._plan.paths.corpus)).free
+        shortages = list_shortages(estimate, free, memory())
+        more = list(list_input_warnings(self._plan.recipe, estimate))
+        if self._training:
+            shortages, more = shortages + self._training.shortages, more + self._training.warnings
+        return msgspec.structs.replace(estimate, warnings=shortages + more, fits=not shortages)
 
     @property
     def _is_local(self) -> bool:
@@ -208,7 +210,7 @@ class _Estimate:
             return
         seconds = found.seconds or 0.0
         yield StepEstimate(
-            step="train",
+            step=TRAIN,
             wall=seconds,
             low=seconds / 2,
             high=seconds * 2,
@@ -216,8 +218,8 @@ class _Estimate:
             disk=found.disk,
             result=found.disk,
             files=0,
-            memory=0,
-            total_memory=0,
+            memory=found.process_memory,
+            total_memory=found.total_memory,
             limit="training" if found.seconds is not None else "unknown",
         )
 
@@ -233,6 +235,11 @@ class _Estimate:
             factor=self._work.factors[number],
             division=self._found.divisions[number],
         )
+
+
+def _describe(training: TrainingEstimate) -> str:
+    texts = [training.time, f"memory: {training.memory}"]
+    return texts[0] if training.memory == training.time else "; ".join(texts)
 
 
 def _stage(load: StageLoad, time: StageTime, disk: StageDisk) -> StageEstimate:

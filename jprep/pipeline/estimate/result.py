@@ -16,6 +16,10 @@ PLAN = "plan.json"
 """The file with the last plan of a recipe, in the directory of its outputs."""
 
 
+TRAIN = "train"
+"""The step of the training, which has no stages."""
+
+
 class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """What a stage takes.
 
@@ -115,6 +119,7 @@ class RecipeEstimate(msgspec.Struct, frozen=True, kw_only=True):
         calibration: seconds that the measurement took.
         warnings: what may not fit.
         assumptions: what was assumed.
+        fits: whether disk and memory are large enough, as far as is known.
     """
 
     name: str
@@ -130,6 +135,7 @@ class RecipeEstimate(msgspec.Struct, frozen=True, kw_only=True):
     calibration: float
     warnings: list[str]
     assumptions: list[str]
+    fits: bool = True
 
     @property
     def wall(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ from jprep.pipeline.recipe import Recipe
 from jprep.train.job.config import Job, TrainConfig
 from jprep.train.launcher.launch import PreparedRun, prepare_run
 from jprep.train.planning.duration import duration_warnings, estimate_duration
-from jprep.train.planning.memory_fit import judge_plan
-from jprep.train.planning.storage import estimate_host_memory, estimate_storage
+from jprep.train.planning.memory_fit import MemoryFit, default_target, judge_plan
+from jprep.train.planning.storage import HostMemory, estimate_host_memory, estimate_storage
 
 _MANY_STEPS = 1_000_000  # of a job that is built only to be read: so that its schedule fits
 
@@ -27,16 +28,22 @@ class TrainingEstimate(NamedTuple):
         disk: bytes of checkpoints and weights.
         time: how long, as text.
         memory: the memory of the devices, as text.
+        process_memory: bytes of main memory of each process; 0 if that is not known.
+        total_memory: those of all processes.
         steps: number of steps.
         warnings: what a user should change.
+        shortages: which memory is too small. The disk is that of all steps, so it is not judged here.
     """
 
     seconds: float | None
     disk: int
     time: str
     memory: str
+    process_memory: int
+    total_memory: int
     steps: int
     warnings: list[str]
+    shortages: list[str]
 
 
 def estimate_training(
@@ -58,7 +65,7 @@ def estimate_training(
         prepared = prepare_run(counted, recipe.name, backend, run, tokenizer, dataset, dry=True)
     except JprepError as error:
         unknown = f"unknown: {error.what}"
-        return TrainingEstimate(None, 0, unknown, unknown, train.steps, [])
+        return TrainingEstimate(None, 0, unknown, unknown, 0, 0, train.steps, [], [])
     return _estimate(prepared, _grown(prepared.job, train, growth))
 
 
@@ -72,7 +79,25 @@ def _grown(job: Job, train: TrainConfig, growth: float) -> Job:
 def _estimate(prepared: PreparedRun, job: Job) -> TrainingEstimate:
     plan, host = prepared.plan, prepared.host
     time, storage = estimate_duration(job, plan, host), estimate_storage(job, plan, host, prepared.run)
-    memory = estimate_host_memory(job, plan, host)
-    small = [one.warning for one in (storage, memory) if one and one.warning]
-    fit, warnings = judge_plan(plan, host).text, duration_warnings(job, time) + small
-    return TrainingEstimate(time.seconds, storage.total, time.text, fit, job.steps, warnings)
+    memory, fit = estimate_host_memory(job, plan, host), judge_plan(plan, host)
+    hosts = (plan.target or default_target(plan, host)).hosts
+    total = memory.total * hosts if memory else (plan.memory + plan.host_memory) * plan.processes
+    return TrainingEstimate(
+        seconds=time.seconds,
+        disk=storage.total,
+        time=time.text,
+        memory=fit.text,
+        process_memory=total // max(1, plan.processes),
+        total_memory=total,
+        steps=job.steps,
+        warnings=duration_warnings(job, time),
+        shortages=list(_shortages(fit, memory)),
+    )
+
+
+def _shortages(fit: MemoryFit, memory: HostMemory | None) -> Iterator[str]:
+    if fit.fits is False:
+        ways = "a smaller model (train.model.preset) or shorter rows (train.length)"
+        yield f"the training takes {fit.text}; use {ways}"
+    if memory and memory.warning:
+        yield memory.warning
