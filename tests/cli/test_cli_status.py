@@ -69,7 +69,7 @@ def test_a_run_is_training_then_interrupted_and_the_printed_command_finishes_it(
         elsewhere, shell=True, cwd="/", env=environment(**env), check=True, timeout=PATIENCE, capture_output=True
     )
     [found] = json.loads(jprep("status", folder / RUN, "--json", env=env).stdout)
-    assert found["finished"] and found["next"] == "nothing: it is finished" and found["stages"] == []
+    assert found["finished"] and found["next"].endswith(f"jprep export '{folder / RUN}'") and found["stages"] == []
     about = found["run"]
     assert (about["state"], about["step"], about["steps"]) == ("finished", 30, 30)
     assert about["checkpoint"] == "checkpoints/step-00000030" and about["validation"]["step"] == 30
@@ -104,6 +104,22 @@ def test_runs_are_found_where_commands_write_them(tmp_path: Path, place: str, jp
     small_run(tmp_path / "made").rename(tmp_path / place)
     found = [each["path"] for each in json.loads(jprep("status", tmp_path, "--json").stdout) if each["run"]]
     assert found == [str(tmp_path / place)]
+
+
+def test_the_next_step_of_a_finished_run_is_its_export(tmp_path: Path, jprep: Run) -> None:
+    run = _run(tmp_path, "done")
+    record_event(run, "end", 10, {"code": 0.0})
+    assert _lines(jprep("status", run).stdout)["next"].endswith(f"jprep export {run}")
+    (run / "export").mkdir()
+    (run / "export" / "export.json").write_text("{}")
+    assert _lines(jprep("status", run).stdout)["next"] == f"nothing: it is finished, and exported to {run / 'export'}"
+
+
+def test_nothing_is_advised_for_a_folder_that_jprep_never_wrote(tmp_path: Path, jprep: Run) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    shown = jprep("status", tmp_path).stdout
+    assert "no output" in shown and _lines(shown)["next"] == "nothing: jprep has not written to this folder"
 
 
 def test_a_running_build_is_shown_as_running_until_it_ends(tmp_path: Path, jprep: Run) -> None:

@@ -45,15 +45,25 @@ def show_run(run: RunSummary) -> None:
 
 
 def next_of_run(run: RunSummary) -> str:
-    """Return what to do: for an unfinished run the command that resumes it, as a shell takes it."""
+    """Return what to do: the command that exports a finished run or resumes another one, as a shell takes it."""
     if run.state == "finished":
-        return "nothing: it is finished"
+        return _next_of_finished(run)
     if run.state == "running":
         return "wait: it is training"
     if run.command is None:
         return _UNKNOWN_COMMAND
     command = shell_command(*run.command.words)
     return command if Path(run.command.folder) == Path.cwd() else f"cd {shell_quote(run.command.folder)} && {command}"
+
+
+def _next_of_finished(run: RunSummary) -> str:
+    from jprep.engine.output_kinds import MODEL_EXPORT
+    from jprep.train.run.directory import EXPORT
+
+    exported = Path(run.path) / EXPORT
+    if (exported / MODEL_EXPORT.manifest).exists():
+        return f"nothing: it is finished, and exported to {exported}"
+    return shell_command("export", run.path)
 
 
 def _figures(found: Figures, *, named: bool = False) -> str:

@@ -131,9 +131,18 @@ def _next(output: OutputStatus, states: list[JobState], problem: str) -> str:
 
 def _next_of_stopped(output: OutputStatus) -> str:
     """Return what to do about an unfinished output that no command makes now."""
+    if not (output.kind or output.stages or _has_traces(Path(output.path))):
+        return "nothing: jprep has not written to this folder"
     if any(stage.failed for stage in output.stages):
         return "see the logs, then run the command again: it tries failed tasks again"
     return _work(output) or "run the command that began it again"
+
+
+def _has_traces(folder: Path) -> bool:
+    """Return whether jprep has written to a folder without an output, e.g. downloads, or a lock."""
+    from jprep.engine.output_kinds import STATE, find_outputs
+
+    return (folder / STATE).exists() or bool(find_outputs(folder))
 
 
 def _work(output: OutputStatus) -> str:
