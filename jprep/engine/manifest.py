@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
+from jprep.engine.output_kinds import KINDS, find_outputs
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import write_atomic
 from jprep.io.os_errors import translate_os_error
 
 T = TypeVar("T")
+
+_MOST = 3  # outputs that an error names
 
 
 def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: str, again: str = "makes") -> T:
@@ -33,12 +36,22 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
         return decode_checksummed(path.read_bytes(), kind)
     except (FileNotFoundError, NotADirectoryError) as error:
         fix = f"give the directory of `{command} -o`; if the {work} was interrupted, run it again"
+        if inside := _finished_inside(path.parent, what):
+            fix = f"give {' or '.join(map(str, inside[:_MOST]))}"
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
     except ValueError as error:
         fix = f"`{command} … --restart` {again} it again"
         raise DamagedError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
     except OSError as error:
         raise translate_os_error(error) from error
+
+
+def _finished_inside(folder: Path, kind: str) -> list[Path]:
+    """Return the finished outputs of a kind in the folders of a folder, such as that of a recipe's outputs."""
+    [manifest] = [each.manifest for each in KINDS if each.name == kind] or [""]
+    found = sorted(folder.glob(f"*/{manifest}")) if manifest else []
+    outputs = ((path.parent, each) for path in found for each in find_outputs(path.parent))
+    return [path for path, each in outputs if each.finished and each.kind.name == kind]
 
 
 def write_manifest(path: Path, manifest: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -69,6 +70,12 @@ def test_no_corpus_and_no_tokenizer_are_errors(corpus: Path, tmp_path: Path, jpr
     assert "there is no finished corpus here" in jprep("view", tmp_path, "--port", 0, code=2).stderr
     missing = jprep("view", corpus, "--port", 0, "--tokenizer", tmp_path / "none", code=2).stderr
     assert "tokenizer" in missing and "Traceback" not in missing
+
+
+def test_a_corpus_inside_of_the_directory_is_named(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    shutil.copytree(corpus, tmp_path / "mine" / "corpus")
+    said = jprep("view", "mine", "--port", 0, code=2, cwd=tmp_path).stderr
+    assert "there is no finished corpus here" in said and "fix:   give mine/corpus\n" in said
 
 
 def test_help_has_an_example(jprep: Run) -> None:
