@@ -143,11 +143,14 @@ def _paging(query: Query, number: int, found: Found) -> dict[str, Any]:
     def link(page: int) -> str:
         return list_address(query.kind, query.parameters(page=page if page > 1 else ""))
 
+    last = max(1, -(-found.total // PAGE)) if found.finished else 0
+    beyond = last and number > last
     more = found.total > number * PAGE and number < MAX_HITS // PAGE
     return {
-        "previous": link(number - 1) if number > 1 else "",
+        "previous": link(last if beyond else number - 1) if number > 1 else "",
+        "previous_name": "Last page" if beyond else "Previous",
         "next": link(number + 1) if more else "",
         "again": link(number),
-        "last": max(1, -(-found.total // PAGE)) if found.finished else 0,
+        "last": last,
         "max_page": MAX_HITS // PAGE,
     }

@@ -123,6 +123,19 @@ def test_paging_reaches_every_document_once(tmp_path: Path, open_client: Callabl
         assert [len(page) for page in titles] == [25, 25, 25, 25, 25, 5, 0]
 
 
+@pytest.mark.parametrize("words", ["", "&q=本文"])
+def test_a_page_beyond_the_last_leads_to_the_last(
+    words: str, tmp_path: Path, open_client: Callable[..., TestClient]
+) -> None:
+    documents = [document(number, f"題{number}", f"本文{number}") for number in range(60)]
+    client = open_client(write_corpus(tmp_path / "c", [documents]))
+    page = client.get(f"/?page=9999{words}").text
+    [address] = re.findall('rel="prev" href="([^"]*)">← Last page<', page)
+    assert "page=3" in address and "The last page is 3." in page and "Nothing matches" not in page
+    assert "題59" in client.get(address.replace("&amp;", "&")).text
+    assert "← Previous<" in client.get(f"/?page=3{words}").text
+
+
 def test_a_damaged_shard_is_reported(hostile: Path, tmp_path: Path, open_client: Callable[..., TestClient]) -> None:
     folder = shutil.copytree(hostile, tmp_path / "corpus")
     shard = folder / "documents/0000-source-000000.parquet"
