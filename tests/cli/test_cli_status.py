@@ -14,6 +14,8 @@ import pytest
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS
 from jprep.io.lock import hold_lock
+from jprep.train.job.best import NO_IMPROVEMENT
+from jprep.train.job.config import CheckpointConfig
 from jprep.train.launcher.start_command import StartCommand, write_command
 from jprep.train.run.directory import LOCK, checkpoints_of, read_job
 from jprep.train.run.events import record_event
@@ -113,6 +115,14 @@ def test_the_next_step_of_a_finished_run_is_its_export(tmp_path: Path, jprep: Ru
     (run / "export").mkdir()
     (run / "export" / "export.json").write_text("{}")
     assert _lines(jprep("status", run).stdout)["next"] == f"nothing: it is finished, and exported to {run / 'export'}"
+
+
+def test_a_run_that_ended_early_says_why_and_exports_its_best_checkpoint(tmp_path: Path, jprep: Run) -> None:
+    run = _run(tmp_path, "early", steps=20, checkpoint=CheckpointConfig(keep_best=1))
+    record_event(run, "end", 10, {"code": 0.0}, NO_IMPROVEMENT)
+    shown = _lines(jprep("status", run).stdout)
+    assert shown["reason"] == NO_IMPROVEMENT
+    assert shown["next"].endswith(f"jprep export {run} --which best")
 
 
 def test_nothing_is_advised_for_a_folder_that_jprep_never_wrote(tmp_path: Path, jprep: Run) -> None:

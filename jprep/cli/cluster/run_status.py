@@ -63,7 +63,7 @@ def _next_of_finished(run: RunSummary) -> str:
     exported = Path(run.path) / EXPORT
     if (exported / MODEL_EXPORT.manifest).exists():
         return f"nothing: it is finished, and exported to {exported}"
-    return shell_command("export", run.path)
+    return shell_command("export", run.path, *(["--which", "best"] if run.best_kept else []))
 
 
 def _figures(found: Figures, *, named: bool = False) -> str:

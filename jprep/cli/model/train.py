@@ -293,6 +293,7 @@ def _number(value: float | None) -> str:
 
 def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     """Print the figures of a run, and the commands that usually follow."""
+    from jprep.train.job.best import is_best_kept
     from jprep.train.trackers.tensorboard import viewed_folder
 
     run, job, status = prepared.run, prepared.job, _read_status(prepared)
@@ -305,8 +306,8 @@ def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     echo(f"{job.name}  {run}")
     show_figures(prepared)
     logs = viewed_folder(run, job) if shutil.which("tensorboard") else None
-    early = status.step < job.steps and job.train.checkpoint.keep_best
-    export = shell_command("export", run, *(["--which", "best"] if early else []))
+    best = ["--which", "best"] if is_best_kept(job.train, status.step, job.steps) else []
+    export = shell_command("export", run, *best)
     next_steps(export, *([f"tensorboard --logdir {shell_quote(logs)}"] if logs else []))
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from jprep.pipeline.run import RunPlan
     from jprep.pipeline.steps import Step
 
-_UNTIL = ("corpus", "tokenizer", "dataset", "train")
+_LAST = "train"
+_UNTIL = ("corpus", "tokenizer", "dataset", _LAST)
 _MB, _GB = 1e6, 1e9
 
 
@@ -67,7 +68,7 @@ _SIZE = _SourceSize()
 @BACKEND
 @click.option("--tokenizer", type=FINISHED_OUTPUT, help="A finished tokenizer, instead of the RECIPE's own.")
 @OVERRIDES
-@click.option("--until", type=click.Choice(_UNTIL), default="train", show_default=True, help="The last step.")
+@click.option("--until", type=click.Choice(_UNTIL), default=_LAST, show_default=True, help="The last step.")
 @WORK_FOLDER
 @click.option(
     "--seconds", type=click.FloatRange(0.0), default=20.0, show_default=True, help="CPU time for the sample's corpus."
@@ -133,9 +134,10 @@ def plan(
     estimate = _estimate(run, options, work)
     _show_estimate(estimate, as_json=as_json)
     if not as_json:
-        settings = [part for each in overrides for part in ("--set", each)]
-        settings += ["--executor", executor] if executor else []
-        settings += [] if work == WORK else ["--work", str(work)]
+        given = {"executor": executor, "backend": backend, "tokenizer": tokenizer}
+        given |= {"until": until if until != _LAST else None, "work": work if work != WORK else None}
+        settings = [part for name, value in given.items() if value for part in (f"--{name}", str(value))]
+        settings += [part for each in overrides for part in ("--set", each)]
         if estimate.fits:
             next_steps(shell_command("run", recipe, *settings, "--workers", estimate.workers))
         else:

@@ -70,6 +70,17 @@ def best_figure(section: CheckpointConfig) -> BestFigure:
     return BestFigure(section.best, not lowest)
 
 
+def is_best_kept(train: TrainConfig, step: int, steps: int) -> bool:
+    """Return whether a finished training ended early and keeps its best checkpoint, which is the one to export.
+
+    Args:
+        train: the job's section.
+        step: the step that it ended at.
+        steps: the steps of the job.
+    """
+    return step < steps and train.checkpoint.keep_best > 0
+
+
 class Patience:
     """Decides when training has not improved for too long.
 

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
+from jprep.train.job.best import is_best_kept
 from jprep.train.launcher.start_command import StartCommand, read_command
 from jprep.train.results.run import Condition, Run
 from jprep.train.run.data_lock import DATA_LOCK
@@ -37,12 +38,13 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         path: the run directory.
         name: the run's name; "" if its job cannot be read.
         state: see `RunState`; `unknown` if a file of the run cannot be used.
-        reason: the error that it ended with, or why the state is unknown; "" without one.
+        reason: the error that it ended with, why it ended early, or why the state is unknown; "" without one.
         step: the number of updates done.
         steps: those of the whole job.
         loss: the training loss logged last; None if none was logged.
         validation: the last validation metrics; None if none were measured.
         checkpoint: the folder of the newest checkpoint, relative to the run directory; "" if there is none.
+        best_kept: whether the run ended early and keeps its best checkpoint, which is the one to export.
         last_sign: when the worker last showed that it is alive, in seconds since 1970; None if it never did.
         command: the command that last started it; None if it is not known.
     """
@@ -56,6 +58,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     loss: Figures | None = None
     validation: Figures | None = None
     checkpoint: str = ""
+    best_kept: bool = False
     last_sign: float | None = None
     command: StartCommand | None = None
 
@@ -91,6 +94,7 @@ def _summary(run: Run) -> RunSummary:
         loss=Figures(steps[-1], {"loss": losses[-1]}) if steps else None,
         validation=Figures(*list(measured.items())[-1]) if measured else None,
         checkpoint=saved.folder.relative_to(run.folder).as_posix() if saved else "",
+        best_kept=state.condition == "finished" and is_best_kept(run.job.train, state.step, state.steps),
         last_sign=_last_sign(run.folder),
         command=_command(run.folder),
     )
