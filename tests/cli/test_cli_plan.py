@@ -26,11 +26,8 @@ def test_a_recipe_is_planned_run_and_compared(sample: Path, tmp_path: Path, jpre
     assert digests(folder).keys() - before.keys() == {"work/quickstart/plan.json"}  # the sample's outputs are deleted
 
     text = jprep("plan", *options, cwd=folder)
-    assert (
-        "limited by" in text.stdout
-        and "speed-up" in text.stdout
-        and "jprep run recipe.toml --until dataset --workers" in text.stdout
-    )
+    assert "limited by" in text.stdout and "speed-up" in text.stdout
+    assert "jprep run recipe.toml --until dataset --workers" in text.stdout
 
     jprep("run", "recipe.toml", "--until", "dataset", "--workers", 1, cwd=folder)
     compared = json.loads(jprep("plan", *options, "--json", cwd=folder).stdout)["comparison"]
