@@ -114,7 +114,15 @@ def test_the_next_step_of_a_finished_run_is_its_export(tmp_path: Path, jprep: Ru
     assert _lines(jprep("status", run).stdout)["next"].endswith(f"jprep export {run}")
     (run / "export").mkdir()
     (run / "export" / "export.json").write_text("{}")
-    assert _lines(jprep("status", run).stdout)["next"] == f"nothing: it is finished, and exported to {run / 'export'}"
+    assert _lines(jprep("status", run).stdout)["next"].endswith(f"jprep export {run}")
+    record = {"format": 1, "jprep": "0", "name": "a", "task": "mlm", "backend": "torch", "step": 5, "dtype": "fp32"}
+    special = {"before": [], "after": [], "pad": 0, "mask": 4, "special": [], "vocab_size": 9}
+    record |= {"parameters": 1, "special": special, "end": -1, "files": {}}
+    (run / "export" / "export.json").write_text(json.dumps(record))
+    shown = _lines(jprep("status", run).stdout)["next"]
+    assert shown == f"nothing: it is finished, and its step 5 is exported to {run / 'export'}"
+    run.rename(tmp_path / "fold-0")
+    assert _lines(jprep("status", tmp_path / "fold-0").stdout)["next"] == "nothing: it is finished"
 
 
 def test_a_run_that_ended_early_says_why_and_exports_its_best_checkpoint(tmp_path: Path, jprep: Run) -> None:

@@ -119,12 +119,10 @@ def test_steps_read_from_the_device_only_what_deepspeed_reads(
 def test_a_gradient_that_is_not_finite_has_no_finite_norm(
     run: Path, context: DistributedContext, stage: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DeepSpeed says -1 of it where it does not look for overflows."""
+    """DeepSpeed gives it the norm -1 where it does not look for overflows."""
     half = {"bf16": {"enabled": True, "check_grad_overflow": False}, "data_types": {"grad_accum_dtype": "fp32"}}
-    state, job = (
-        make_state(run, context, make_config(stage, **(half if stage else {})), precision="bf16"),
-        read_job(run),
-    )
+    job, config = read_job(run), make_config(stage, **(half if stage else {}))
+    state = make_state(run, context, config, precision="bf16")
     weight = next(iter(state._parallel.trained.values()))
     weight.register_hook(lambda gradient: gradient * float("inf"))
     assert not math.isfinite(float(step(state, job, run, 0).norm))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from jprep.train.results.summary import Figures, RunSummary
 
 _KIND = "a training run (job.json)"
+_FOLD = "fold-"
 _UNKNOWN_COMMAND = "run the command that began it again"
 
 
@@ -57,12 +59,16 @@ def next_of_run(run: RunSummary) -> str:
 
 
 def _next_of_finished(run: RunSummary) -> str:
-    from jprep.engine.output_kinds import MODEL_EXPORT
+    from jprep.errors import JprepError
+    from jprep.train.exporting.manifest import MANIFEST, read_export
     from jprep.train.run.directory import EXPORT
 
     exported = Path(run.path) / EXPORT
-    if (exported / MODEL_EXPORT.manifest).exists():
-        return f"nothing: it is finished, and exported to {exported}"
+    if Path(run.path).name.startswith(_FOLD):
+        return "nothing: it is finished"
+    if (exported / MANIFEST).exists():
+        with contextlib.suppress(JprepError):
+            return f"nothing: it is finished, and its step {read_export(exported).step:,} is exported to {exported}"
     return shell_command("export", run.path, *(["--which", "best"] if run.best_kept else []))
 
 

@@ -55,7 +55,7 @@ def _outputs(folder: Path, runs: list[Path]) -> list[OutputStatus]:
     """Return the status of all outputs but runs; nothing for a folder that has runs only."""
     from jprep.engine.queue.survey import survey
 
-    found = [each for each in survey(folder) if Path(each.path) not in runs]
+    found = [] if folder in runs else survey(folder, runs)
     return [each for each in found if each.kind or each.running or each.stages] if runs else found
 
 
@@ -84,7 +84,7 @@ def _plain(output: OutputStatus, found: tuple[list[JobState], str]) -> dict[str,
 
 
 def _show(output: OutputStatus, states: list[JobState], problem: str) -> None:
-    echo(f"{output.path}: {output.kind or ('an output that has just begun' if output.running else 'no output')}")
+    echo(f"{output.path}: {output.kind or ('an output of a kind not yet known' if output.running else 'no output')}")
     if output.running:
         echo("  state: running now")
     for stage in output.stages:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
+
 from jprep.errors import InputError
 
-TAR_HEAD = 262
-"""Number of bytes that identify a tar archive."""
-
-_USTAR, _AT = b"ustar", 257
+TAR_HEAD = tarfile.BLOCKSIZE
+"""Number of bytes of a tar archive's first header, which has a checksum."""
 
 
 def refuse_tar(head: bytes, path: str) -> None:
@@ -20,6 +20,9 @@ def refuse_tar(head: bytes, path: str) -> None:
     Raises:
         InputError: it is one.
     """
-    if head[_AT:TAR_HEAD] == _USTAR:
-        fix = "unpack it (tar -xf), and give the files in it"
-        raise InputError("this is a tar archive, which contains files, and no text itself", where=path, fix=fix)
+    try:
+        tarfile.TarInfo.frombuf(head[:TAR_HEAD], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return
+    fix = "unpack it (tar -xf), and give the files in it"
+    raise InputError("this is a tar archive, which contains files, and no text itself", where=path, fix=fix)

@@ -74,7 +74,7 @@ class ChatTemplate:
                 messages=messages, tools=None, documents=None, add_generation_prompt=prompt, **self._tokens
             )
         except (self._jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            fix = "change the conversation, or the template (train.sft.template)"
+            fix = "change the conversation, or the template"
             raise InputError(
                 f"the chat template ({self.where}) refuses it: {error}", where=location, fix=fix
             ) from error

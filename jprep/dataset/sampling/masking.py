@@ -39,7 +39,7 @@ class MaskedRows(NamedTuple):
 
 
 def check_words(made_from: Mapping[str, Any], where: str, fix: str) -> None:
-    """Check that a dataset has words, which are masked as a whole.
+    """Check that a dataset is of a segmented corpus, for whole-word masking.
 
     Args:
         made_from: `made_from` of the dataset.
@@ -51,7 +51,7 @@ def check_words(made_from: Mapping[str, Any], where: str, fix: str) -> None:
     """
     if not made_from.get("segmenter"):
         fix = f"{fix}, or build the corpus with a segmenter"
-        raise ConfigError("whole words are to be masked, but the corpus is not segmented", where=where, fix=fix)
+        raise ConfigError("whole-word masking needs words, but the corpus is not segmented", where=where, fix=fix)
 
 
 class Masking:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -64,14 +65,19 @@ def find_queues(folder: Path) -> list[Path]:
     return sorted(path.parent for pattern in patterns for path in folder.glob(pattern))
 
 
-def survey(folder: Path) -> list[OutputStatus]:
+def survey(folder: Path, without: Collection[Path] = ()) -> list[OutputStatus]:
     """Return the status of an output directory, or of each output in a recipe's folder. Nothing is changed.
+
+    Args:
+        folder: the output directory, or the recipe's folder.
+        without: folders in it that are left out.
 
     Raises:
         MachineError: a file cannot be read, or another version of jprep wrote a queue.
     """
     found = _status(folder)
-    inner = [] if found.stages or found.finished else [_status(path) for path in _folders(folder)]
+    folders = [] if found.stages or found.finished else [path for path in _folders(folder) if path not in without]
+    inner = [_status(path) for path in folders]
     return [each for each in inner if each.kind or each.running or each.stages] or [found]
 
 

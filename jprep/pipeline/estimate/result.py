@@ -117,7 +117,7 @@ class RecipeEstimate(msgspec.Struct, frozen=True, kw_only=True):
         machine: the rates of this machine.
         scaling: the same work with other numbers of workers.
         calibration: seconds that the measurement took.
-        warnings: what may not fit.
+        warnings: what does not fit, is not known, or should be changed.
         assumptions: what was assumed.
         fits: whether disk and memory are large enough, as far as is known.
     """

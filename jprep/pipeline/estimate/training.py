@@ -65,7 +65,8 @@ def estimate_training(
         prepared = prepare_run(counted, recipe.name, backend, run, tokenizer, dataset, dry=True)
     except JprepError as error:
         unknown = f"unknown: {error.what}"
-        return TrainingEstimate(None, 0, unknown, unknown, 0, 0, train.steps, [], [])
+        warnings = [f"the training cannot be planned: {error.what}"]
+        return TrainingEstimate(None, 0, unknown, unknown, 0, 0, train.steps, warnings, [])
     return _estimate(prepared, _grown(prepared.job, train, growth))
 
 
@@ -97,7 +98,7 @@ def _estimate(prepared: PreparedRun, job: Job) -> TrainingEstimate:
 
 def _shortages(fit: MemoryFit, memory: HostMemory | None) -> Iterator[str]:
     if fit.fits is False:
-        ways = "a smaller model (train.model.preset) or shorter rows (train.length)"
+        ways = "a smaller model or micro-batch, shorter rows (train.length), or more devices"
         yield f"the training takes {fit.text}; use {ways}"
     if memory and memory.warning:
         yield memory.warning

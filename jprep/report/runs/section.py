@@ -21,7 +21,7 @@ from jprep.train.run.text_samples import SampledText
 from jprep.train.trackers.tracker import flatten
 
 _MESSAGES = {
-    KILLED: "the command was killed",
+    KILLED: "ended without a record: killed, or its hosts were lost",
     "start": "started",
     "restart": "worker restarted",
     "signal": "stopped by a signal",

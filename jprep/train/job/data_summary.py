@@ -239,5 +239,5 @@ def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special
         fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
         raise ConfigError(f"{train.task} needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
     if train.masking.whole_word:
-        check_words(dataset.made_from, str(folder), "masking.whole_word = false")
+        check_words(dataset.made_from, str(folder), "set train.masking.whole_word = false")
     return Masking(train.masking, special, dataset.newline)

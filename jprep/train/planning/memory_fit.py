@@ -16,7 +16,7 @@ _GB = 1e9
 
 _WORDS = {
     True: "it fits",
-    False: f"it does not fit, as a plan may use {USABLE_SHARE:.0%} of that",
+    False: f"it does not fit (a plan may use {USABLE_SHARE:.0%} of each)",
     None: "whether it fits is not known",
 }
 

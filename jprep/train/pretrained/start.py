@@ -51,6 +51,6 @@ def _path(text: str, run: Path) -> Path | None:
 
 def _from_seed(names: list[str]) -> str:
     if not names:
-        return "all tensors of the model"
+        return "no tensor starts from the seed"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"these tensors start from the seed: {', '.join(names[:_SHOWN])}{more}"

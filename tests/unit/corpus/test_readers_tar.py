@@ -52,5 +52,22 @@ def test_a_starter_recipe_is_not_written_for_a_tar_archive(tmp_path: Path) -> No
         local_inputs([archive(tmp_path, lzma.compress)])
 
 
-def test_text_with_the_word_elsewhere_is_no_archive() -> None:
-    refuse_tar(b"ustar" + b" " * 300 + b"ustar", "text.txt")
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_archives_of_all_formats_are_known_by_their_checksum(form: int) -> None:
+    member = tarfile.TarInfo("text.txt")
+    head = member.tobuf(form)
+    old = head[:257] + bytes(255)  # without the magic word, as before POSIX
+    for each in (head, _with_checksum(old)):
+        with pytest.raises(InputError, match="this is a tar archive"):
+            refuse_tar(each, "a.tar")
+    refuse_tar(head[:200] + b"x" + head[201:], "text.txt")
+
+
+def _with_checksum(head: bytes) -> bytes:
+    total = sum(head[:148] + b" " * 8 + head[156:])
+    return head[:148] + b"%06o\0 " % total + head[156:]
+
+
+@pytest.mark.parametrize("text", [b"", b"ustar", b"a" * 257 + b"ustar\0" + b"a" * 300, bytes(1024)])
+def test_text_is_no_archive(text: bytes) -> None:
+    refuse_tar(text, "text.txt")

@@ -82,7 +82,7 @@ def test_a_kill_without_an_event_is_an_interruption(tmp_path: Path, between: lis
     assert (found.starts, found.interruptions) == (2, 1 + len(between))
     assert found.working_hours == pytest.approx(20 / HOUR)
     assert found.moments[1][:2] == ("killed", 6) and found.moments[1].hours == pytest.approx(10 / HOUR)
-    assert "the command was killed" in page_of([run])
+    assert "ended without a record: killed, or its hosts were lost" in page_of([run])
 
 
 def test_the_best_checkpoint_has_the_lowest_loss(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ def test_a_run_begins_with_the_state_of_the_checkpoint(flat: bool, tmp_path: Pat
     for name, values in wanted.items():
         np.testing.assert_array_equal(tensors[name], values)
     assert found.progress.updates == (STEP if flat else UPDATES)  # ZeRO 3 does not count them in the weights' folders
-    assert describe_init(job, run).endswith("all tensors of the model; the run continues that training after step 10")
+    described = describe_init(job, run)
+    assert described.endswith("no tensor starts from the seed; the run continues that training after step 10")
 
 
 def test_the_worker_begins_after_the_steps_that_are_done(

@@ -148,7 +148,7 @@ def test_a_job_from_two_folders_depends_on_the_weights_and_not_on_their_place(tm
     earlier = export(run, tmp_path / "earlier", which="5", generator=True)
     assert prepare_from(tmp_path, discriminator, earlier).fingerprint != first.fingerprint
     assert "generator_init" in first.made_from and first.train.rtd.generator_init == str(generator.resolve())
-    assert describe_init(first, tmp_path) == f"from {discriminator}; all tensors of the model"
+    assert describe_init(first, tmp_path) == f"from {discriminator}; no tensor starts from the seed"
 
 
 def test_two_folders_that_are_no_halves_of_one_electra_are_refused(tmp_path: Path, run: Path) -> None:

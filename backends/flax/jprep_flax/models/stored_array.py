@@ -17,7 +17,8 @@ class StoredArray:
 
     Args:
         tensors: the tensors, memory-mapped perhaps; several are those of the layers, in ascending order.
-        shape: the array's shape. Its last dimensions hold the numbers of a tensor in the same order.
+        shape: the array's shape. Its last dimensions hold the numbers of a tensor in the same order; the first one is
+            that of the layers, if there are several tensors.
 
     Attributes:
         shape: the array's shape.

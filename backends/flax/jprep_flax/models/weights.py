@@ -96,8 +96,9 @@ def _check_paths(flat: Mapping[Path, Any], names: Mapping[Path, list[str]], conf
         if path not in flat:
             raise _faulty(kind, f"has no weight {at!r}", f"the family has it as {wanted}")
         shape, size = flat[path].shape, sum(tensors[name].size for name in own)
-        padded = first.shape[:1] == (config["vocab_size"],)
-        if math.prod(shape) != size and not padded:
+        padded = len(own) == 1 and first.shape[:1] == (config["vocab_size"],) and math.prod(shape) >= size
+        stacked = len(own) == 1 or shape[:1] == (len(own),)
+        if not (stacked and (padded or math.prod(shape) == size)):
             raise _faulty(kind, f"has the weight {at!r} as {shape}", f"the family has it as {wanted}")
     if unknown := sorted(".".join(map(str, path)) for path in flat.keys() - names.keys()):
         fix = "name it in `weights` of the family, or make it no nnx.Param"

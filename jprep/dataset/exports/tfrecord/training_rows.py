@@ -247,7 +247,7 @@ def _settings(job: ExportJob) -> Settings:
         fix = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
         raise ConfigError("the dataset was packed with another tokenizer", where=str(job.tokenizer), fix=fix)
     if options.whole_word:
-        check_words(job.dataset.made_from, str(job.folder), "no --whole-word")
+        check_words(job.dataset.made_from, str(job.folder), "leave out --whole-word")
     masking = MaskingConfig(whole_word=bool(options.whole_word))
     if options.mask_rate is not None:
         masking = msgspec.structs.replace(masking, rate=options.mask_rate)
