@@ -64,6 +64,17 @@ def test_losses_outputs_and_gradients_are_those_of_transformers(
             assert np.abs(ours - given).max() <= 1e-5 * max(1.0, float(np.abs(given).max())), name
 
 
+def test_rows_without_tokens_do_not_train_the_vector_of_padding(theirs: Path) -> None:
+    config, weights = MODELS.config("llama", "regress"), weights_of(theirs / "llama-regress")
+    rows = rows_of(config, "regress")
+    rows["lengths"][0], rows["ids"][0] = 0, config["pad_token_id"]
+    with tf.GradientTape() as tape:
+        tape.watch(weights)
+        loss, _, _ = ModelWithLoss(config, "regress")(weights, tensors(inputs_of(rows, "regress")))
+    gradient = tf.convert_to_tensor(tape.gradient(loss, weights["model.embed_tokens.weight"])).numpy()
+    assert not gradient[config["pad_token_id"]].any() and gradient.any()
+
+
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_generated_text_is_that_of_transformers(kind: str, theirs: Path) -> None:
     folder = theirs / f"{kind}-clm"

@@ -9,6 +9,7 @@ from keras import ops
 
 from jprep.errors import MachineError
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
+from jprep.train.models import parameters
 from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep_keras.models.backbones import build_backbone
 from jprep_keras.models.custom_head import CustomHead
@@ -121,6 +122,8 @@ class ModelWithLoss:
             self._values += self._custom_head.values
             variables += self._custom_head.seeds
         self._seeds = [variable for variable in variables if not variable.trainable]
+        specs = parameters(self.config, task) if labelled else {}
+        self._fixed_rows = {name: spec.zero_row for name, spec in specs.items() if spec.zero_row >= 0}
 
     @property
     def seeds(self) -> int:
@@ -183,6 +186,7 @@ class ModelWithLoss:
 
     def scope(self, weights: Weights, seeds: Any = None) -> Any:
         """Return a context in which the variables have these values."""
+        weights = {**weights, **{name: _fix_row(weights[name], row) for name, row in self._fixed_rows.items()}}
         values = [(variable, value(weights)) for variable, value in self._values]
         if seeds is not None:
             values += [(one, ops.cast(seeds[number], one.dtype)) for number, one in enumerate(self._seeds)]
@@ -241,6 +245,15 @@ class ModelWithLoss:
 def _sequence(hidden: Any) -> Any:
     """Return the hidden states of all tokens."""
     return hidden["sequence_output"] if isinstance(hidden, dict) else hidden
+
+
+def _fix_row(table: Any, row: int) -> Any:
+    """Keep a row of an embedding, that of padding, from being trained by lookups, as PyTorch does.
+
+    A row of the batch without tokens is classified from it.
+    """
+    own = ops.arange(ops.shape(table)[0])[:, None] == row
+    return ops.where(own, ops.stop_gradient(table), table)
 
 
 def _token_mask(inputs: ModelInputs) -> Any:
