@@ -1,4 +1,4 @@
-"""What the tests of the suite assert of loss curves."""
+"""What the tests of the suite read and assert of runs: loss curves, and the gradient of a first step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from jprep.testing.backend_suite.cases import golden_curve
 from jprep.testing.backend_suite.runner import FinishedRun
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.directory import read_job
 
 
 def golden_losses(case: str) -> dict[int, float]:
@@ -38,3 +40,10 @@ def assert_agrees(found: Mapping[int, float], wanted: Mapping[int, float], relat
     for step, loss in found.items():
         off = abs(loss / wanted[step] - 1)
         assert off <= relative, f"step {step}: {loss!r} instead of {wanted[step]!r}, off by {off:.2g} of it"
+
+
+def norm_of_first_gradient(trained: FinishedRun) -> float:
+    """Return the norm of the gradient that AdamW took in a run of one step, from its first average."""
+    averages = CheckpointReader(trained.checkpoint()).averages
+    squares = sum(float((averages[name].astype("f8") ** 2).sum()) for name in averages if name.startswith("m."))
+    return float(squares**0.5 / (1 - read_job(trained.run).train.optimizer.beta1))
