@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jprep.corpus.document import Document
 from jprep.corpus.readers.aozora.reader import AozoraReader
 from jprep.corpus.readers.archives import refuse_tar
 from jprep.corpus.readers.delimited import CsvReader, TsvReader
@@ -69,5 +70,9 @@ def _with_checksum(head: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("text", [b"", b"ustar", b"a" * 257 + b"ustar\0" + b"a" * 300, bytes(1024)])
-def test_text_is_no_archive(text: bytes) -> None:
+def test_text_is_no_archive(text: bytes, tmp_path: Path) -> None:
     refuse_tar(text, "text.txt")
+    path, reader = tmp_path / "text.txt", TextReader()
+    path.write_bytes(text + "これは文です。\n".encode())
+    [found] = [each for shard in reader.shards(str(path)) for each in reader.read(shard, "source")]
+    assert isinstance(found, Document) and found.text.endswith("これは文です。")
