@@ -8,6 +8,7 @@ import numpy as np
 
 from jprep.testing.backend_suite.cases import golden_curve
 from jprep.testing.backend_suite.runner import FinishedRun
+from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import read_job
 
@@ -44,6 +45,10 @@ def assert_agrees(found: Mapping[int, float], wanted: Mapping[int, float], relat
 
 def norm_of_first_gradient(trained: FinishedRun) -> float:
     """Return the norm of the gradient that AdamW took in a run of one step, from its first average."""
-    averages = CheckpointReader(trained.checkpoint()).averages
-    squares = sum(float((averages[name].astype("f8") ** 2).sum()) for name in averages if name.startswith("m."))
-    return float(squares**0.5 / (1 - read_job(trained.run).train.optimizer.beta1))
+    return gradient_norm(CheckpointReader(trained.checkpoint()), read_job(trained.run))
+
+
+def gradient_norm(saved: CheckpointReader, job: Job) -> float:
+    """Return the norm of the gradient that AdamW took in the first step, from the checkpoint after it."""
+    firsts = (saved.averages[name].astype("f8") for name in saved.averages if name.startswith("m."))
+    return float(sum(float((each**2).sum()) for each in firsts) ** 0.5 / (1 - job.train.optimizer.beta1))
