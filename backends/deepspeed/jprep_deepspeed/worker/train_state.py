@@ -159,20 +159,21 @@ class TrainState:
 
     def _unsharded_step(self, check: Callable[[float], None]) -> float | Tensor:
         weights, limit = self._parallel.trained.values(), self._job.train.optimizer.clip
-        norm = global_norm(weights)
+        norm_on_device = global_norm(weights)
         if self._job.train.precision != "fp16":
-            clip(weights, norm, limit, self._parallel.optimizer, sharded=False)
+            clip(weights, norm_on_device, limit, self._parallel.optimizer, sharded=False)
             self._parallel.engine.step()
             self._count_update()
-            return norm
-        if not self._scale.accepts(float(norm)):
+            return norm_on_device
+        norm = float(norm_on_device)
+        if not self._scale.accepts(norm):
             self._parallel.engine.zero_grad()
-            return float(norm)
-        check(float(norm))
-        unscaled = unscale_and_clip(weights, float(norm), limit, self._scale.factor)
+            return norm
+        check(norm)
+        norm = unscale_and_clip(weights, norm, limit, self._scale.factor)
         self._parallel.engine.step()
         self._count_update()
-        return unscaled
+        return norm
 
     def _count_update(self) -> None:
         self._updates += 1
