@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from jprep.train.results.summary import Figures, RunSummary
 
 _KIND = "a training run (job.json)"
-_FOLD = "fold-"
 _UNKNOWN_COMMAND = "run the command that began it again"
 
 
@@ -61,11 +60,12 @@ def next_of_run(run: RunSummary) -> str:
 def _next_of_finished(run: RunSummary) -> str:
     from jprep.errors import JprepError
     from jprep.train.exporting.manifest import MANIFEST, read_export
+    from jprep.train.launcher.cross_validation import is_fold
     from jprep.train.run.directory import EXPORT
 
-    exported = Path(run.path) / EXPORT
-    if Path(run.path).name.startswith(_FOLD):
+    if is_fold(Path(run.path)):
         return "nothing: it is finished"
+    exported = Path(run.path) / EXPORT
     if (exported / MANIFEST).exists():
         with contextlib.suppress(JprepError):
             return f"nothing: it is finished, and its step {read_export(exported).step:,} is exported to {exported}"

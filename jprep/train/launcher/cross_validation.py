@@ -125,10 +125,15 @@ def train_folds(
     return 0
 
 
+def is_fold(run: Path) -> bool:
+    """Return whether a run directory has the name of one of several folds."""
+    return _FOLD.fullmatch(run.name) is not None
+
+
 def _delete_folds(train: TrainConfig, new: list[Path]) -> None:
     """Delete the runs of all folds, of an earlier number of folds too, and the summary, if no process uses one."""
     run = new[0].parent
-    earlier = {path.parent for path in run.glob(f"fold-*/{JOB}") if _FOLD.fullmatch(path.parent.name)}
+    earlier = {path.parent for path in run.glob(f"fold-*/{JOB}") if is_fold(path.parent)}
     folders = sorted(folder for folder in {*new, *earlier} if not folder.is_symlink())
     check_restart(fold_mirror(train.checkpoint.mirror, folder.name) for folder in folders)
     for folder in (each for each in folders if each.exists()):
