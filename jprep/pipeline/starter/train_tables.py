@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jprep.dataset.sampling.config import MaskingConfig
 from jprep.pipeline.starter.choices import FAMILIES, LARGE, Answers, ModelFamily
 from jprep.pipeline.starter.corpus_tables import known_size
 from jprep.pipeline.starter.inputs import InputSummary
@@ -57,7 +58,6 @@ def _passes_comment(passes: float) -> str:
     return f"about {count:,} {'pass' if count == 1 else 'passes'} over the text; or `epochs = 1`"
 
 
-_MASK_RATE = 0.15  # of BERT
 _PRECISIONS = {
     "bf16": "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32",
     "fp32": "of the computation, for CPUs; bf16 is faster on TPUs and newer GPUs",
@@ -79,11 +79,8 @@ def _task_keys(family: ModelFamily, model: str, *, words: bool) -> list[Key]:
     if family.task == "clm":
         return [Key("packing", "stream", "rows are cut from the joined documents, so none has padding")]
     whole = words and family.task == "mlm"
-    published = PUBLISHED_MASKING.get(model)
-    masking: dict[str, Any] = {
-        "rate": published.rate if published else _MASK_RATE,
-        **({"whole_word": True} if whole else {}),
-    }
+    rate = PUBLISHED_MASKING.get(model, MaskingConfig()).rate
+    masking: dict[str, Any] = {"rate": rate, **({"whole_word": True} if whole else {})}
     return [
         Key("packing", "complete", "rows have whole sentences only"),
         Key("masking", masking, "the share of tokens that are masked" + (", by whole words" if whole else "")),
