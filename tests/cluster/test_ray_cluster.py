@@ -93,10 +93,11 @@ def test_workers_are_kept_between_stages_and_close_what_a_stage_opened(run: Any)
 
 
 def test_tasks_are_created_as_workers_need_them(run: Any) -> None:
-    stage = Numbers(500)
+    stage = Numbers(500, {3: "error"})
     with pytest.raises(InputError):
-        run(stage := Numbers(500, {3: "error"}))
-    assert stage.created <= 3 + 2 * NODES
+        run(stage)
+    finished = len(list(Path("root/n/receipts").iterdir()))  # how many depends on how long the error takes to arrive
+    assert stage.created <= finished + NODES
 
 
 def test_an_error_of_a_task_names_its_node_and_keeps_finished_tasks(run: Any) -> None:
