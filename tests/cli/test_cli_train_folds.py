@@ -54,6 +54,9 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     with hold_lock(run / "fold-1" / LOCK):
         jprep(*other, "--restart", cwd=tmp_path, env=env, code=3)
     assert (run / "folds.json").exists() and (run / "fold-0" / "job.json").exists(), "nothing is deleted"
+    pushed = [*other, "--set", "train.push.to=org/reviews", "--restart"]
+    assert "HF_HUB_OFFLINE" in jprep(*pushed, cwd=tmp_path, env=env | {"HF_HUB_OFFLINE": "1"}, code=3).stderr
+    assert (run / "folds.json").exists() and (run / "fold-0" / "job.json").exists(), "the new runs could not begin"
     jprep(*other, "--restart", cwd=tmp_path, env=env)
     assert (run / "fold-0-copy" / "job.json").exists()
     assert json.loads((run / "folds.json").read_bytes())["jobs"] != written["jobs"]

@@ -22,7 +22,8 @@ from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.results.deletion import check_restart, delete_run
 from jprep.train.run.directory import JOB, output_directory, read_job
 from jprep.train.run.events import read_events
-from jprep.train.run.log import Say
+from jprep.train.run.log import Say, on_stderr
+from jprep.train.trackers.check import check_trackers
 from jprep.train.uploads.mirror_url import fold_mirror
 from jprep.train.uploads.push import check_destination
 
@@ -131,7 +132,12 @@ def is_fold(run: Path) -> bool:
 
 
 def _delete_folds(train: TrainConfig, new: list[Path]) -> None:
-    """Delete the runs of all folds, of an earlier number of folds too, and the summary, if no process uses one."""
+    """Delete the runs of all folds, of an earlier number of folds too, and the summary.
+
+    They stay if a process uses one, or if the new ones could not begin.
+    """
+    check_destinations(train, on_stderr)
+    check_trackers(new[0], train.trackers, on_stderr)
     run = new[0].parent
     earlier = {path.parent for path in run.glob(f"fold-*/{JOB}") if is_fold(path.parent)}
     folders = sorted(folder for folder in {*new, *earlier} if not folder.is_symlink())
