@@ -18,8 +18,9 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
     good = (f"第{number}章では歴史と文化について述べる。{number}世紀の研究である。" for number in range(300))
     (folder / "good.txt").write_text("\n".join(good), encoding="utf-8")
-    bad = (json.dumps({"body": f"激安{number}円！！今すぐクリック\u202e送料無料！"}) for number in range(300))
-    (folder / "bad.jsonl").write_text("\n".join(bad), encoding="utf-8")
+    bad = [f"激安{number}円！！今すぐクリック\u202e送料無料！" for number in range(300)]
+    (folder / "bad.txt").write_text("\n".join(bad), encoding="utf-8")
+    (folder / "bad.jsonl").write_text("\n".join(json.dumps({"body": text}) for text in bad), encoding="utf-8")
     both = (f"{number}番目の研究と文化。" if number % 2 else f"激安！クリック{number}！" for number in range(40))
     (folder / "mixed.txt").write_text("\n".join(both), encoding="utf-8")
     return folder
@@ -27,7 +28,6 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(texts: Path, jprep: Run) -> Path:
-    (texts / "bad.txt").write_text("\n".join(json.loads(line)["body"] for line in (texts / "bad.jsonl").open()))
     options = ("--good", "good.txt", "--bad", "bad.txt", "-o", "model", "--bits", 12)
     done = jprep("quality", "train", *options, cwd=texts)
     assert "calibration_error" in done.stdout and "jprep quality score" in done.stdout
