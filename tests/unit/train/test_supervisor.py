@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from jprep.train.launcher.supervisor import supervise
 from jprep.train.run import log
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.events import metric_curve, read_events
-from jprep.train.run.ranks import live_ranks
+from jprep.train.run.ranks import live_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume
 from tests.conftest import environment
 from tests.fakes.small_run import await_true, plan_of, small_run, supervisor_command, weights
@@ -92,9 +91,8 @@ def killed_at_random(seed: int, run: Path, started: list[subprocess.Popen[bytes]
         process = start(started, run)
         time.sleep(chance.uniform(0.2, 1.8))
         whom = chance.choice(["parent", "worker", "both"])
-        workers = live_ranks(run) if (run / "ranks").exists() else []
-        for worker in workers if whom != "parent" else []:
-            os.kill(worker, signal.SIGKILL)
+        if whom != "parent" and (run / "ranks").exists():
+            signal_ranks(run, signal.SIGKILL)
         if whom != "worker":
             process.kill()
             process.wait()
