@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OUT_OF_MEMORY = "out_of_memory"
 """The metric of an `end` event that marks this error."""
 
-DEVICE_MEMORY = "device_memory"
+ON_DEVICE = "on_device"
 """The metric that tells device memory, 1, from main memory, 0."""
 
 MESSAGE_LENGTH = 160
@@ -119,7 +119,7 @@ def end_figures(error: JprepError) -> dict[str, float]:
         return found
     found[OUT_OF_MEMORY] = 1.0
     if error.shortage:
-        found |= {DEVICE_MEMORY: float(error.shortage.memory == "device"), "requested": error.shortage.requested}
+        found |= {ON_DEVICE: float(error.shortage.memory == "device"), "requested": error.shortage.requested}
     return found
 
 

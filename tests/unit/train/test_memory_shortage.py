@@ -86,10 +86,10 @@ def test_a_full_gpu_and_a_full_host_get_different_advice(tmp_path: Path) -> None
     gpu = out_of_memory(run, job, 7, CUDA)
     assert "out of memory at step 7: device memory is full, 2.15 GB asked for, 1.61 GB of 84.99 GB free" in gpu.what
     assert "--set train.backend.numpy.micro_batch=4" in gpu.fix
-    assert end_figures(gpu).items() >= {"out_of_memory": 1.0, "device_memory": 1.0, "requested": 2 * GIB}.items()
+    assert end_figures(gpu).items() >= {"out_of_memory": 1.0, "on_device": 1.0, "requested": 2 * GIB}.items()
     host = out_of_memory(run, job, 7, "the kernel killed a worker because memory was full (SIGKILL by the OOM killer)")
     assert "main memory is full" in host.what and "fewer processes on this machine (now 2)" in host.fix
-    assert "micro_batch=" not in host.fix and end_figures(host)["device_memory"] == 0.0
+    assert "micro_batch=" not in host.fix and end_figures(host)["on_device"] == 0.0
     write_plan(run, gpu_plan(run, host_memory=12 * GIB))
     assert "no offload to main memory, which takes about 12.88 GB" in out_of_memory(run, job, 7, "MemoryError").fix
 
