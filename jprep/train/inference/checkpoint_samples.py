@@ -14,6 +14,7 @@ from jprep.train.exporting import export
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint
 from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, Prediction
 from jprep.train.job.config import Job
+from jprep.train.models import max_positions
 from jprep.train.run.log import Say
 from jprep.train.run.text_samples import SampledText, add_samples, read_samples
 
@@ -33,7 +34,7 @@ def sample_checkpoint(run: Path, job: Job, step: int, prompts: Sequence[str], *,
     Raises:
         JprepError: the checkpoint cannot be exported, or the backend is not installed.
     """
-    config = GenerationConfig(tokens=min(tokens, _positions(job) // 2))
+    config = GenerationConfig(tokens=min(tokens, max_positions(job.model) // 2))
     with temporary_directory("jprep-samples-") as folder:
         exported = export(run, folder / "export", which=str(step), generator=job.train.task == "rtd")
         with InferencePipeline(exported, job.backend, on_cpu=True) as pipeline:
@@ -101,10 +102,6 @@ class TextSampler:
         with contextlib.suppress(JprepError, OSError):
             return newest_checkpoint(self._run, self._job).step == step
         return True
-
-
-def _positions(job: Job) -> int:
-    return int(job.model.get("n_positions") or job.model.get("max_position_embeddings") or 2 * job.train.length)
 
 
 def _sample(step: int, found: Prediction) -> SampledText:
