@@ -64,9 +64,6 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
         ConfigError: the data does not fit the task, has only one label, or has nothing to validate on.
         InputError: a row that cannot be used.
     """
-    if train.task not in ("classify", "regress"):
-        fix = "`data` is for classify and regress"
-        raise ConfigError(f"{train.task} does not train on labelled data", where="train.data", fix=fix)
     found = read_labelled_splits(train, tokenizer)
     names, files = found.data.names, ", ".join(train.data)
     if train.task == "classify" and len(names) < 2:
@@ -128,9 +125,6 @@ def summarize_dataset(
     Raises:
         ConfigError: there is no dataset, it does not fit the tokenizer, or it lacks what the job needs.
     """
-    if train.task in ("classify", "regress", "sft"):
-        fix = 'train.data = ["train.jsonl"]'
-        raise ConfigError(f"{train.task} needs data of its own", where="train.data", fix=fix)
     if folder is None:
         fix = "create one with `jprep dataset pack`"
         raise ConfigError(f"{train.task} needs a dataset", where="train.task", fix=fix)
