@@ -180,7 +180,7 @@ def prepare_run(
         backend: the backend's name.
         run: the run directory.
         tokenizer: the tokenizer's folder.
-        dataset: the dataset's folder, for `clm` and `mlm`.
+        dataset: the dataset's folder, for `clm`, `mlm` and `rtd`.
         mix: how the sources of the dataset are mixed: the recipe's `[dataset.mix]`.
         dry: if the backend is not installed, plan for the environment that `jprep backends install` would create.
 

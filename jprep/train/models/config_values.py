@@ -78,7 +78,7 @@ def check_values(config: TransformersConfig, family: ModelFamily, section: str =
     shared = config.get("num_key_value_heads") or heads
     if heads % shared:
         fix = "make num_attention_heads a multiple of num_key_value_heads"
-        raise ConfigError(f"{heads} heads cannot share {shared}", where=f"{WHERE}.config", fix=fix)
+        raise ConfigError(f"{heads} heads cannot share {shared}", where=section, fix=fix)
 
 
 def _wrong(key: str, value: Any, default: Any) -> str | None:

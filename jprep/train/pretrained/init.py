@@ -44,7 +44,7 @@ def pretrained_config(train: TrainConfig) -> PretrainedConfig | None:
 
 
 def hash_init(train: TrainConfig, model: TransformersConfig, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Check the given weights, and return the hashes that enter the job's fingerprint; "" if none are given.
+    """Check the given weights, and return the hashes that enter the job's fingerprint; without weights, `init` is "".
 
     Raises:
         ConfigError: the weights are not those of the model, or the tokenizer is not that of the model.

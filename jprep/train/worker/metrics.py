@@ -21,7 +21,7 @@ class Metrics:
     """Collects a rank's predictions batch by batch, and computes metrics over those of all ranks.
 
     Args:
-        job: the job; `clm` and `mlm` have no metrics.
+        job: the job, of `classify` or `regress`.
         world: the number of ranks.
         hooks: a user's own metrics.
     """
