@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from jprep.train.job.best import best_figure
 from jprep.train.job.config import Job
-from jprep.train.run.commit import ranked
+from jprep.train.run.commit import best_first
 from jprep.train.run.directory import checkpoints_of, read_job
 from jprep.train.run.events import Event, iter_events
 
@@ -143,7 +143,7 @@ def read_history(run: Path) -> RunHistory:
 
 def _checkpoints(run: Path, job: Job) -> list[KeptCheckpoint]:
     commits = [checkpoint.commit for checkpoint in checkpoints_of(run, job).committed()]
-    order = ranked(commits, best_figure(job.train.checkpoint))
+    order = best_first(commits, best_figure(job.train.checkpoint))
     best = order[0].step if order else -1
     return [KeptCheckpoint(commit.step, commit.loss, commit.step == best) for commit in commits]
 

@@ -8,7 +8,7 @@ from jprep.errors import ConfigError, InputError, MismatchError
 from jprep.train.job.best import best_figure
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoints import Checkpoint
-from jprep.train.run.commit import find_checkpoint_damage, ranked, step_of
+from jprep.train.run.commit import best_first, find_checkpoint_damage, step_of
 from jprep.train.run.directory import checkpoints_of
 
 
@@ -67,7 +67,7 @@ def _named(run: Path, job: Job, which: str) -> Checkpoint:
     committed = checkpoints_of(run, job).committed()
     if which == "best":
         best = best_figure(job.train.checkpoint)
-        if not (found := ranked((checkpoint.commit for checkpoint in committed), best)):
+        if not (found := best_first((checkpoint.commit for checkpoint in committed), best)):
             fix = "--which last; or train with validation.every_steps and checkpoint.keep_best"
             raise ConfigError(f"no checkpoint has a validation {best.name}", where=str(run), fix=fix)
         which = str(found[0].step)

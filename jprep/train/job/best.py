@@ -32,7 +32,7 @@ class BestFigure(NamedTuple):
     name: str = LOSS
     highest: bool = False
 
-    def rank(self, loss: float | None, figures: Mapping[str, float]) -> float | None:
+    def sort_key(self, loss: float | None, figures: Mapping[str, float]) -> float | None:
         """Return a number that is lowest for the best checkpoint; None if the figure was not measured or is undefined.
 
         Args:
@@ -56,9 +56,9 @@ class BestFigure(NamedTuple):
 
     def kept(self, figures: Mapping[str, float]) -> dict[str, float]:
         """Return what a checkpoint records besides its loss: this figure, if it is another one and defined."""
-        return (
-            {self.name: float(figures[self.name])} if self.name != LOSS and self.rank(None, figures) is not None else {}
-        )
+        if self.name == LOSS or self.sort_key(None, figures) is None:
+            return {}
+        return {self.name: float(figures[self.name])}
 
 
 LOWEST_LOSS = BestFigure()
@@ -103,11 +103,11 @@ class Patience:
 
     def add(self, figures: Mapping[str, float]) -> None:
         """Add a validation's figures, `loss` among them."""
-        rank = self._figure.rank(figures.get(LOSS), figures)
-        better = rank is not None and rank < self._best - self._section.min_delta
+        key = self._figure.sort_key(figures.get(LOSS), figures)
+        better = key is not None and key < self._best - self._section.min_delta
         self._waited = 0 if better else self._waited + 1
-        if better and rank is not None:
-            self._best = rank
+        if better and key is not None:
+            self._best = key
 
 
 def check_best(train: TrainConfig) -> None:

@@ -28,10 +28,10 @@ from jprep.train.run.commit import (
     CheckpointFile,
     Commit,
     await_files,
+    best_first,
     checkpoint_name,
     files_of,
     find_checkpoint_damage,
-    ranked,
     read_commit,
     step_of,
 )
@@ -68,14 +68,14 @@ class Rank(NamedTuple):
     """One of the processes that write a checkpoint together.
 
     Attributes:
-        rank: its rank.
+        number: its rank.
         world: the number of ranks.
-        patience: seconds to wait for the other ranks.
+        timeout: seconds to wait for the other ranks.
     """
 
-    rank: int = 0
+    number: int = 0
     world: int = 1
-    patience: float = 1800.0
+    timeout: float = 1800.0
 
 
 SINGLE_RANK = Rank()
@@ -86,18 +86,18 @@ class BestCheckpoints:
 
     Args:
         figure: what they are compared by.
-        ranks: those of the existing checkpoints.
+        keys: the sort keys of the existing checkpoints.
         number: how many checkpoints are kept.
     """
 
-    def __init__(self, figure: BestFigure, ranks: Iterable[float], number: int) -> None:
+    def __init__(self, figure: BestFigure, keys: Iterable[float], number: int) -> None:
         self._figure, self._number = figure, number
-        self._ranks = sorted(ranks)[:number]
+        self._keys = sorted(keys)[:number]
 
     def beaten_by(self, loss: float, figures: Mapping[str, float]) -> bool:
         """Return whether a checkpoint with these figures would be kept. Of equal ones the first one is kept."""
-        rank = self._figure.rank(loss, figures)
-        return rank is not None and (len(self._ranks) < self._number or bool(self._ranks and rank < self._ranks[-1]))
+        key = self._figure.sort_key(loss, figures)
+        return key is not None and (len(self._keys) < self._number or bool(self._keys and key < self._keys[-1]))
 
     def add(self, loss: float, figures: Mapping[str, float]) -> None:
         """Add the figures of a checkpoint that is going to be saved. Others have no effect.
@@ -106,8 +106,8 @@ class BestCheckpoints:
             ConfigError: the figure was not measured.
         """
         self._figure.check_measured(figures)
-        rank = self._figure.rank(loss, figures)
-        self._ranks = sorted([*self._ranks, *([] if rank is None else [rank])])[: self._number]
+        key = self._figure.sort_key(loss, figures)
+        self._keys = sorted([*self._keys, *([] if key is None else [key])])[: self._number]
 
 
 class CheckpointStore:
@@ -178,8 +178,8 @@ class CheckpointStore:
 
     def best(self) -> BestCheckpoints:
         """Return the checkpoints that `keep_best` compares."""
-        ranks = (checkpoint.commit.rank(self._best) for checkpoint in self.committed())
-        return BestCheckpoints(self._best, (rank for rank in ranks if rank is not None), self._keep_best)
+        keys = (checkpoint.commit.sort_key(self._best) for checkpoint in self.committed())
+        return BestCheckpoints(self._best, (key for key in keys if key is not None), self._keep_best)
 
     def clean(self) -> None:
         """Delete the incomplete folders that killed runs left. Requires the run's lock."""
@@ -227,8 +227,8 @@ class CheckpointStore:
             partial.mkdir(parents=True, exist_ok=True)
             yield partial
             failpoint("run.filled")
-            if rank.rank:
-                _write_note(partial, rank.rank)
+            if rank.number:
+                _write_note(partial, rank.number)
             else:
                 if rank.world > 1:
                     from jprep.train.run.checkpoint_files import join_pieces  # which imports numpy
@@ -239,10 +239,10 @@ class CheckpointStore:
                 self._prune()
         except BaseException as error:
             disk_error = _as_disk_error(error, partial)
-            if rank.rank and _was_deleted(partial, error):
+            if rank.number and _was_deleted(partial, error):
                 raise JprepError("rank 0 has given up this checkpoint", where=str(partial)) from error
-            if rank.rank:
-                _write_note(partial, rank.rank, disk_error or error)
+            if rank.number:
+                _write_note(partial, rank.number, disk_error or error)
             else:
                 remove_tree(partial)
             if disk_error:
@@ -279,7 +279,7 @@ class CheckpointStore:
 
     def best_steps(self, commits: Iterable[Commit]) -> set[int]:
         """Return the steps of the checkpoints that `keep_best` keeps, of these."""
-        return {one.step for one in ranked(commits, self._best)[: self._keep_best]}
+        return {one.step for one in best_first(commits, self._best)[: self._keep_best]}
 
     def add(self, partial: Path, step: int) -> None:
         """Take a complete folder, downloaded with its `COMMIT.json`, as a step's checkpoint. Requires the run's lock.
@@ -366,7 +366,7 @@ def _write_note(partial: Path, rank: int, error: BaseException | None = None) ->
 
 def _await_ranks(partial: Path, rank: Rank) -> None:
     """Wait for the notes of the other ranks, and delete them."""
-    deadline = time.monotonic() + rank.patience
+    deadline = time.monotonic() + rank.timeout
     for other in range(1, rank.world):
         path = partial / _NOTE.format(other)
         while not exists_now(path):

@@ -45,9 +45,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, CheckpointFile]
     seal: str = ""
 
-    def rank(self, best: BestFigure) -> float | None:
+    def sort_key(self, best: BestFigure) -> float | None:
         """Return a number that is lowest for the best checkpoint; None if its figure was not measured."""
-        return best.rank(self.loss, {} if self.figures is msgspec.UNSET else self.figures)
+        return best.sort_key(self.loss, {} if self.figures is msgspec.UNSET else self.figures)
 
     def sealed(self) -> Commit:
         """Return a copy with its seal."""
@@ -55,10 +55,10 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(bare, seal=xxhash.xxh3_128_hexdigest(msgspec.json.encode(bare)))
 
 
-def ranked(commits: Iterable[Commit], best: BestFigure) -> list[Commit]:
+def best_first(commits: Iterable[Commit], best: BestFigure) -> list[Commit]:
     """Return the checkpoints whose figure was measured, the best first; of equal ones the earliest."""
-    found = ((commit.rank(best), commit) for commit in commits)
-    measured = [(rank, commit) for rank, commit in found if rank is not None]
+    found = ((commit.sort_key(best), commit) for commit in commits)
+    measured = [(key, commit) for key, commit in found if key is not None]
     return [commit for _, commit in sorted(measured, key=lambda one: (one[0], one[1].step))]
 
 
