@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jprep.train.run.profile import ProfileSteps
     from jprep.train.run.status import RunStatus
 
-_LEAST_PATIENCE = 10.0  # minutes to wait for the first of several processes
+_LEAST_TIMEOUT = 10.0  # minutes to wait for the first of several processes
 _ONCE = ("--resume", "--profile")  # options of one start that are not repeated
 _ONCE_FLAGS = ("--restart",)
 
@@ -174,7 +174,7 @@ def _join(train: TrainConfig | None, run: Path, number: int) -> int:
     """Take part in the run that the first process of an outer launcher supervises."""
     from jprep.train.launcher.multihost import join_run
 
-    minutes = max(_LEAST_PATIENCE, train.silent_minutes if train else 0.0)
+    minutes = max(_LEAST_TIMEOUT, train.silent_minutes if train else 0.0)
     return join_run(run, number, 60 * minutes)
 
 

@@ -9,7 +9,7 @@ from jprep.engine.schedulers.job import JobState
 from jprep.engine.schedulers.scheduler import Scheduler
 from jprep.errors import MachineError
 
-_PATIENCE = 1800.0  # seconds for which a scheduler may not answer
+_TIMEOUT = 1800.0  # seconds for which a scheduler may not answer
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +43,7 @@ class JobWatch:
             if self._silent_since is None:
                 _log.warning("%s", error.what)
                 self._silent_since = now
-            if now - self._silent_since > _PATIENCE:
+            if now - self._silent_since > _TIMEOUT:
                 raise
             return None
         self._silent_since = None

@@ -12,7 +12,7 @@ from jprep.io.lock import hold_lock
 from jprep.io.remote import download_folder
 from jprep.pipeline.remote.manifests import read_remote_output
 
-_PATIENCE = 3600.0  # seconds to wait for another process that downloads the same output
+_TIMEOUT = 3600.0  # seconds to wait for another process that downloads the same output
 
 
 def cache_folder() -> Path:
@@ -55,7 +55,7 @@ def download_output(url: str, say: Callable[[str], None] = lambda text: None) ->
     key = hashlib.sha256(url.encode() + b"\0" + found.data).hexdigest()[:32]
     folder = cache_folder() / "outputs" / key / found.kind.name.replace(" ", "-")
     manifest = folder / found.kind.manifest
-    with hold_lock(folder.parent / "LOCK", timeout=_PATIENCE):
+    with hold_lock(folder.parent / "LOCK", timeout=_TIMEOUT):
         if not manifest.exists() or not all((folder / name).exists() for name in found.files):
             say(f"downloading the {found.kind.name} at {url} to {folder}")
             download_folder(url, folder, found.files)

@@ -26,7 +26,7 @@ from jprep.train.run.ranks import signal_ranks
 
 Section = dict[str, Any]
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds for a worker to start or to stop."""
 
 _STOPPED = 130  # exit code
@@ -223,7 +223,7 @@ def _training_in_background(runner: SuiteRunner, prepared: PreparedRun) -> Itera
         yield ended
     finally:
         signal_ranks(prepared.run, signal.SIGTERM)
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 def stop_after(runner: SuiteRunner, prepared: PreparedRun, after: int) -> FinishedRun:
@@ -234,7 +234,7 @@ def stop_after(runner: SuiteRunner, prepared: PreparedRun, after: int) -> Finish
     """
     begun = FinishedRun(prepared.run, 0, "")
     with _training_in_background(runner, prepared) as ended:
-        wait_until(lambda: ended or max(begun.losses(), default=0) > after, PATIENCE, f"step {after}")
+        wait_until(lambda: ended or max(begun.losses(), default=0) > after, TIMEOUT, f"step {after}")
     assert ended, "the worker did not stop on SIGTERM"
     assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].messages}"
     return ended[0]

@@ -43,7 +43,7 @@ KILL_PROCESSES = signal.SIGQUIT
 
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 0.5  # between two looks at the shared directory
-_PATIENCE = 600.0  # for files of other hosts: longer than the supervisor waits for a launcher to start
+_FILE_TIMEOUT = 600.0  # for files of other hosts: longer than the supervisor waits for a launcher to start
 _GRACE = 5.0  # for the other processes of this host after one has failed
 
 
@@ -162,7 +162,7 @@ class _Node:
 
     def _await_plan(self) -> Plan:
         """Return the plan of the attempt, which a network file system may show late."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _FILE_TIMEOUT
         while time.monotonic() < deadline and self._goes_on():
             with contextlib.suppress(OSError):
                 plan = read_plan(self._run)
@@ -182,7 +182,7 @@ class _Node:
             meeting = Meeting(_own_address(plan), port)
             write_meeting(self._run, self._attempt, meeting)
             return meeting
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _FILE_TIMEOUT
         while time.monotonic() < deadline and self._goes_on():
             if found := read_meeting(self._run, self._attempt):
                 return found

@@ -68,19 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _join(_JoinedHost(given.run.absolute(), given.number))
 
 
-def join_run(run: Path, number: int, patience: float) -> int:
+def join_run(run: Path, number: int, timeout: float) -> int:
     """Take part in a run as one of the processes of an outer launcher, until the first process ends.
 
     Args:
         run: the run directory, which need not exist yet.
         number: the number of this process, from 1.
-        patience: seconds to wait for an attempt.
+        timeout: seconds to wait for an attempt.
 
     Returns:
         The exit code of the first process; 130 if this process was stopped; 75 if it was by SIGUSR1, or there is no
         attempt for so long.
     """
-    return _join(_JoinedHost(run.absolute(), number, patience))
+    return _join(_JoinedHost(run.absolute(), number, timeout))
 
 
 @contextlib.contextmanager
@@ -116,8 +116,8 @@ def _join(joined: _JoinedHost) -> int:
 
 
 class _JoinedHost:
-    def __init__(self, run: Path, number: int, patience: float = math.inf) -> None:
-        self._run, self._number, self._patience, self._attempt = run, number, patience, ""
+    def __init__(self, run: Path, number: int, timeout: float = math.inf) -> None:
+        self._run, self._number, self._timeout, self._attempt = run, number, timeout, ""
         self._before = self._announced()
         self._working, self._stop_code = False, 0
         self._events, self._lock = EventReader(run), LockWatch(run / LOCK)
@@ -144,7 +144,7 @@ class _JoinedHost:
             if not plan:
                 if (code := self._outcome()) is not None:
                     return code
-                if time.monotonic() - active > self._patience:
+                if time.monotonic() - active > self._timeout:
                     on_stderr("jprep: the first process does not start an attempt; run the same command again")
                     return TO_BE_CONTINUED
                 time.sleep(_POLL_SECONDS)
@@ -158,7 +158,7 @@ class _JoinedHost:
     def _outcome(self) -> int | None:
         """Return the exit code of the supervisor, if it has ended since this process began to wait for it."""
         name = self._announced()
-        if self._patience == math.inf or name == self._before or not name.startswith(_OVER):
+        if self._timeout == math.inf or name == self._before or not name.startswith(_OVER):
             return None
         return int(name.split("-")[1])
 

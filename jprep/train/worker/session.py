@@ -38,7 +38,8 @@ from jprep.train.worker.rank_sync import Decision, DueActions, RankSync
 from jprep.train.worker.unsupervised import RunStart, await_start, lead_start
 
 _HEARTBEAT_SECONDS = 0.2
-_PATIENCE = 1.5  # times `silent_minutes` for other ranks: the supervisor ends an attempt with a rank that hangs before
+# Of `silent_minutes`, for other ranks: before, the supervisor ends an attempt with a rank that hangs.
+_TIMEOUT_FACTOR = 1.5
 
 
 class Session:
@@ -88,7 +89,7 @@ class Session:
         self._handle_signals()
         timeout, attempt = 60 * self.job.train.silent_minutes, os.environ.get(ATTEMPT, "")
         self._checkpoints = checkpoints_of(self.run, self.job)
-        start, timeout = self._join(attempt, timeout), timeout * (_PATIENCE if attempt else 1.0)
+        start, timeout = self._join(attempt, timeout), timeout * (_TIMEOUT_FACTOR if attempt else 1.0)
         self._sync = RankSync(self.run, start.attempt, self._rank, self._world, timeout)
         self._saver = CheckpointSaver(self._checkpoints, Rank(self._rank, self._world, timeout), self._record_saved)
         self._resources.callback(self._saver.close)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jprep.engine.executors.ray.executor import RayOptions
 
 _GIB = 1 << 30
-_PATIENCE = 10.0  # seconds for workers to close what they have opened
+_TIMEOUT = 10.0  # seconds for workers to close what they have opened
 
 
 class WorkerPool:
@@ -74,7 +74,7 @@ class WorkerPool:
         with contextlib.suppress(self.ray.exceptions.RayError):
             ended = [worker.end.remote() for worker in self.idle]
             if ended:
-                self.ray.wait(ended, num_returns=len(ended), timeout=_PATIENCE)
+                self.ray.wait(ended, num_returns=len(ended), timeout=_TIMEOUT)
         while self.idle:
             self.discard(self.idle.pop())
 

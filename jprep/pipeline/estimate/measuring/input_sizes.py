@@ -13,7 +13,7 @@ from jprep.errors import ConfigError, MachineError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local, size_of
 from jprep.pipeline.recipe import Recipe
 
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 
 
 class SourceSizes(NamedTuple):
@@ -93,7 +93,7 @@ def _size_of_download(file: RemoteFile, path: Path) -> int | None:
     if path.exists():
         return path.stat().st_size
     try:
-        with open_url(file.url, timeout_s=_PATIENCE_S) as content:
+        with open_url(file.url, timeout_s=_TIMEOUT_S) as content:
             return content.total if content.total >= 0 else None
     except (Unreachable, ConfigError, MachineError):
         return None
