@@ -40,12 +40,12 @@ from jprep.train.run.ranks import clear_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, is_complete, rewind
 from jprep.train.run.status import RunStatus
 from jprep.train.trackers.follow import track_run
-from jprep.train.uploads.background import BackgroundUpload, background_uploads
+from jprep.train.uploads.background import BackgroundTask, background_tasks
 from jprep.train.uploads.mirror import Mirror
 from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 
 _LONGEST_PAUSE = 60.0
-_LOOK_SECONDS = 2.0  # between two looks at uploads, and at the size of the log
+_LOOK_SECONDS = 2.0  # between two looks at background tasks, and at the size of the log
 _GRACE = 10.0  # seconds for process 0 to exit by itself after a fatal error on another host
 
 
@@ -119,10 +119,10 @@ def supervise(
             _mirroring(mirror, requests, rewound=resume != "auto"),
             track_run(run, job, say, lambda: requests.count),
         ):
-            uploads = background_uploads(run, job, say)
-            code = _Supervisor(run, job, plan, say, backoff, requests, uploads, replan).supervise()
-            for upload in uploads:
-                upload.finish(complete=code == 0, stopped=lambda: requests.count > 0)
+            background = background_tasks(run, job, say)
+            code = _Supervisor(run, job, plan, say, backoff, requests, background, replan).supervise()
+            for task in background:
+                task.finish(complete=code == 0, stopped=lambda: requests.count > 0)
             codes.append(code)
             return code
 
@@ -150,11 +150,11 @@ class _Supervisor:
         say: Say,
         backoff: float,
         requests: StopRequests,
-        uploads: Sequence[BackgroundUpload],
+        background: Sequence[BackgroundTask],
         replan: Replan | None,
     ) -> None:
         self._run, self._job, self._plan, self._say, self._backoff = run, job, plan, say, backoff
-        self._requests, self._uploads, self._replan = requests, uploads, replan
+        self._requests, self._background, self._replan = requests, background, replan
         self._lost: set[str] = set()
         self._checkpoints = checkpoints_of(run, job)
         self._name = secrets.token_hex(8)
@@ -313,8 +313,8 @@ class _Supervisor:
             if now - looked > _LOOK_SECONDS:
                 looked = now
                 check_held()
-                for upload in self._uploads:
-                    upload.update()
+                for task in self._background:
+                    task.update()
                 cut_log(self._run)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)

@@ -10,8 +10,8 @@ from jprep.train.job.config import Job
 from jprep.train.run.log import Say
 
 
-class BackgroundUpload(Protocol):
-    """Copies outputs of a run elsewhere, or samples its checkpoints.
+class BackgroundTask(Protocol):
+    """Uploads outputs of a run, or samples text of its checkpoints.
 
     Its work happens in a thread, and its failures never end the run.
     """
@@ -28,15 +28,15 @@ class BackgroundUpload(Protocol):
         """
 
 
-def background_uploads(run: Path, job: Job, say: Say) -> list[BackgroundUpload]:
-    """Return the uploads that a job asks for, and what samples its checkpoints.
+def background_tasks(run: Path, job: Job, say: Say) -> list[BackgroundTask]:
+    """Return what a job asks for: uploads, and samples of text.
 
     Args:
         run: the run directory.
         job: its job.
         say: called with a message for the user.
     """
-    found = list[BackgroundUpload]()
+    found = list[BackgroundTask]()
     if job.train.push.to:
         from jprep.train.uploads.push import Pusher  # it loads tokenizers, as samples do
 

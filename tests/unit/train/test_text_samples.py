@@ -14,7 +14,7 @@ from jprep.train.inference.pipeline import Prediction
 from jprep.train.job.config import parse_train_config
 from jprep.train.run.directory import read_job
 from jprep.train.run.text_samples import SampledText, read_samples
-from jprep.train.uploads.background import background_uploads
+from jprep.train.uploads.background import background_tasks
 from tests.fakes.trained_run import save, trained_run
 
 PROMPTS = {"samples": {"prompts": ["日本", "東京"], "tokens": 9}}
@@ -52,7 +52,7 @@ def finished(sampler: TextSampler) -> None:
 def test_each_new_checkpoint_answers_all_prompts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch)
     run, said = trained_run(tmp_path, "clm", "gpt2", **PROMPTS), list[str]()
-    [sampler] = background_uploads(run, read_job(run), said.append)
+    [sampler] = background_tasks(run, read_job(run), said.append)
     assert isinstance(sampler, TextSampler)
     sampler.update()
     finished(sampler)
@@ -104,7 +104,7 @@ def test_predictions_of_other_tasks_are_texts(tmp_path: Path, monkeypatch: pytes
 def test_samples_are_no_part_of_the_fingerprint(tmp_path: Path) -> None:
     one, two = trained_run(tmp_path / "one"), trained_run(tmp_path / "two", **PROMPTS)
     assert read_job(one).fingerprint == read_job(two).fingerprint
-    assert background_uploads(one, read_job(one), print) == []
+    assert background_tasks(one, read_job(one), print) == []
 
 
 @pytest.mark.parametrize("section", [{"prompts": ["a"] * 33}, {"tokens": 0}, {"promts": ["a"]}])
