@@ -21,7 +21,7 @@ from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.renamed import rename_schedule
 from jprep.train.job.rtd import RtdConfig, check_rtd
 from jprep.train.job.samples import SamplesConfig, check_samples
-from jprep.train.job.tracking import Trackers, check_tracker_configs
+from jprep.train.job.tracking import TrackerConfigs, check_tracker_configs
 from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep.train.optimization.schedule import ScheduleConfig
 from jprep.train.uploads.mirror_url import check_mirror_url
@@ -210,7 +210,7 @@ class TrainConfig(_Config, frozen=True):
     validation: ValidationConfig = ValidationConfig()
     hooks: HooksConfig = HooksConfig()
     log_every: int = 10
-    trackers: Trackers = msgspec.field(default_factory=lambda: ["tensorboard"])
+    trackers: TrackerConfigs = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10
     silent_minutes: float = 30.0
     hosts: str = ""

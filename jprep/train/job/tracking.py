@@ -43,16 +43,16 @@ class TrackerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     mode: Literal["", "online", "offline"] = ""
 
 
-Trackers = list[TrackerName | TrackerConfig]
+TrackerConfigs = list[TrackerName | TrackerConfig]
 """The type of `train.trackers`."""
 
 
-def tracker_configs(trackers: Trackers) -> list[TrackerConfig]:
+def tracker_configs(trackers: TrackerConfigs) -> list[TrackerConfig]:
     """Return the trackers, each with its options."""
     return [TrackerConfig(use=one) if isinstance(one, str) else one for one in trackers]
 
 
-def check_tracker_configs(trackers: Trackers) -> None:
+def check_tracker_configs(trackers: TrackerConfigs) -> None:
     """Check the options of trackers by themselves.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 from jprep.errors import ConfigError, MachineError
 from jprep.io.remote import check_writable, is_url
 from jprep.io.remote.errors import classify_error
-from jprep.train.job.tracking import TrackerConfig, Trackers, tracker_configs
+from jprep.train.job.tracking import TrackerConfig, TrackerConfigs, tracker_configs
 from jprep.train.run.log import Say
 from jprep.train.trackers.follow import INSTALL
 
@@ -19,7 +19,7 @@ _WHERE = "train.trackers"
 _REQUEST_LIMITS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
 
 
-def check_trackers(run: Path, trackers: Trackers, say: Say) -> None:
+def check_trackers(run: Path, trackers: TrackerConfigs, say: Say) -> None:
     """Check that trackers can be used, so that a wrong token or bucket is found before any work.
 
     A bucket, or wandb's server, that cannot be reached is only reported: it may be back when there is something to
