@@ -18,11 +18,12 @@ from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.hooks.config import HOOKS
+from jprep.train.job.best import check_best
 from jprep.train.job.config import FORMAT, GIVEN_STATE, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_conversations, summarize_dataset, summarize_labelled
 from jprep.train.job.features import check_documents
 from jprep.train.job.fingerprint import job_fingerprint
-from jprep.train.job.ranges import check_ranges
+from jprep.train.job.ranges import check_train_ranges
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
 from jprep.train.optimization.schedule import check_schedule
@@ -73,7 +74,8 @@ def build_job(
         InputError: a labelled row that cannot be used, or a damaged file of initial weights.
     """
     train = msgspec.structs.replace(train, fold=train.fold or 0)
-    check_ranges(train)
+    check_best(train)
+    check_train_ranges(train)
     train = resolve_init(train)
     given = pretrained_config(train)
     loaded = load_tokenizer(tokenizer)

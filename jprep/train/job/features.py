@@ -66,7 +66,8 @@ def check_feature_values(train: TrainConfig) -> None:
     _check_document_masks(train)
     _check_stages(train)
     _check_z_loss(train)
-    _check_weights(train)
+    _check_layer_decay(train)
+    _check_class_weights(train)
 
 
 def _check_document_masks(train: TrainConfig) -> None:
@@ -105,10 +106,13 @@ def _check_z_loss(train: TrainConfig) -> None:
         raise ConfigError(f"z_loss cannot be combined with {what}", where=where, fix="remove z_loss")
 
 
-def _check_weights(train: TrainConfig) -> None:
+def _check_layer_decay(train: TrainConfig) -> None:
     if not 0 < train.optimizer.layer_decay <= 1:
         where = "train.optimizer.layer_decay"
         raise ConfigError("layer_decay must be above 0 and at most 1", where=where, fix="e.g. layer_decay = 0.9")
+
+
+def _check_class_weights(train: TrainConfig) -> None:
     where, weights = "train.class_weights", train.class_weights
     if weights and (train.task != "classify" or train.hooks.loss):
         what = "a loss of your own" if train.hooks.loss else f"the task {train.task}"

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 
 from jprep.errors import ConfigError
-from jprep.train.job.best import check_best
 from jprep.train.job.config import TrainConfig
 
 _POSITIVE, _NOT_NEGATIVE, _FRACTION = "a number above 0", "0 or more", "a number from 0 to below 1"
 
 
-def check_ranges(train: TrainConfig) -> None:
+def check_train_ranges(train: TrainConfig) -> None:
     """Check that all numbers of a `[train]` section are in their ranges.
 
     Raises:
-        ConfigError: one is not, or no validation measures `checkpoint.best`; the message names the key.
+        ConfigError: one is not; the message names the key.
     """
-    check_best(train)
     optimizer, checkpoint, validation = train.optimizer, train.checkpoint, train.validation
     for key, is_valid, allowed in (
         ("epochs", 0 <= train.epochs < math.inf, _NOT_NEGATIVE),

@@ -8,7 +8,7 @@ from jprep.errors import ConfigError
 from jprep.train.job.config import parse_train_config
 from jprep.train.job.features import FEATURES, check_documents, check_features
 from jprep.train.job.fingerprint import job_fingerprint
-from jprep.train.job.ranges import check_ranges
+from jprep.train.job.ranges import check_train_ranges
 
 USED = {
     "document_masks": {"document_masks": True},
@@ -41,9 +41,9 @@ def test_an_empty_table_of_weights_is_none() -> None:
 
 
 def test_momentum_is_refused_where_it_has_no_effect() -> None:
-    check_ranges(parse_train_config({"steps": 5, "optimizer": {"kind": "muon", "momentum": 0.9}}, "recipe.toml"))
+    check_train_ranges(parse_train_config({"steps": 5, "optimizer": {"kind": "muon", "momentum": 0.9}}, "recipe.toml"))
     with pytest.raises(ConfigError, match="momentum is Muon's") as error:
-        check_ranges(parse_train_config({"steps": 5, "optimizer": {"momentum": 0.9}}, "recipe.toml"))
+        check_train_ranges(parse_train_config({"steps": 5, "optimizer": {"momentum": 0.9}}, "recipe.toml"))
     assert error.value.where == "train.optimizer.momentum"
 
 

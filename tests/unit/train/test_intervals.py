@@ -17,7 +17,7 @@ from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.tiny_scale import scale_down
 from jprep.train.job.config import CheckpointConfig, Job, ValidationConfig, parse_train_config
 from jprep.train.job.intervals import is_interval_end
-from jprep.train.job.ranges import check_ranges
+from jprep.train.job.ranges import check_train_ranges
 from jprep.train.run.directory import read_job
 from jprep.train.worker.session import Session
 from tests.fakes.small_run import small_run
@@ -82,7 +82,7 @@ def test_negative_and_endless_intervals_are_refused() -> None:
     for table in ("checkpoint", "validation"):
         for value in (-1.0, math.inf):
             with pytest.raises(ConfigError, match=f"train.{table}.every_epochs"):
-                check_ranges(parse_train_config({"steps": 1, table: {"every_epochs": value}}, "here"))
+                check_train_ranges(parse_train_config({"steps": 1, table: {"every_epochs": value}}, "here"))
 
 
 def test_a_tiny_run_validates_and_saves_too() -> None:
