@@ -101,7 +101,9 @@ def newest_export(run: Path, *, generator: bool = False) -> Path | None:
     return export_of(run, newest_checkpoint(run, read_job(run)).step, generator=generator)
 
 
-def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, about: ModelExportManifest) -> None:
+def _write_other_files(
+    run: Path, job: Job, checkpoint: Checkpoint, folder: Path, manifest: ModelExportManifest
+) -> None:
     """Write everything except the weights, the manifest last.
 
     Args:
@@ -109,13 +111,13 @@ def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path
         job: the job, with the config of the exported model.
         checkpoint: the checkpoint.
         folder: the exported directory.
-        about: the manifest, without tokenizer and files.
+        manifest: the manifest, without tokenizer and files.
     """
     dataset, lock = _dataset_of(run, job), read_data_lock(run)
     tokenizer = run / job.tokenizer if job.tokenizer else None
     if job.chat:
         (folder / CHAT_TEMPLATE).write_text(job.chat.template, encoding="utf-8")
-    exported, card = write_config_files(folder, about, exported_config(job.model), tokenizer)
+    exported, card = write_config_files(folder, manifest, exported_config(job.model), tokenizer)
     marks = {"dataset": exported.dataset, "tokenizer": exported.tokenizer}
     fix = "restore the dataset and the tokenizer that the run began with"
     refuse_mismatch(marks, {name: getattr(lock, name) for name in marks}, run, fix)

@@ -18,13 +18,13 @@ _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def write_config_files(
-    folder: Path, about: ModelExportManifest, model: TransformersConfig, tokenizer: Path | None
+    folder: Path, manifest: ModelExportManifest, model: TransformersConfig, tokenizer: Path | None
 ) -> tuple[ModelExportManifest, TokenizerCard | None]:
     """Write all files that transformers reads besides the weights, which exist already.
 
     Args:
         folder: the exported directory.
-        about: the manifest, without tokenizer and files.
+        manifest: the manifest, without tokenizer and files.
         model: transformers' config.
         tokenizer: the tokenizer's folder, if there is one.
 
@@ -35,26 +35,26 @@ def write_config_files(
         ConfigError: there is no finished tokenizer.
         MismatchError: a file of the tokenizer has changed.
     """
-    _write_config(model, about, folder)
-    card = write_tokenizer(tokenizer, folder, about, model) if tokenizer else None
+    _write_config(folder, manifest, model)
+    card = write_tokenizer(folder, manifest, model, tokenizer) if tokenizer else None
     fingerprint = card.fingerprint if card else ""
-    return msgspec.structs.replace(about, tokenizer=fingerprint, files=file_hashes(folder)), card
+    return msgspec.structs.replace(manifest, tokenizer=fingerprint, files=file_hashes(folder)), card
 
 
-def _write_config(model: TransformersConfig, about: ModelExportManifest, folder: Path) -> None:
+def _write_config(folder: Path, manifest: ModelExportManifest, model: TransformersConfig) -> None:
     """Write `config.json`, and `generation_config.json` for models that continue texts."""
-    ends = about.generates and about.end >= 0
-    first = first_id(about) if about.task == "clm" else model.get("bos_token_id")
-    ids = {"bos_token_id": first, "eos_token_id": about.end} if ends else {}
-    _write(folder / "config.json", {**model, **ids, "dtype": _DTYPES[about.dtype]})
+    ends = manifest.generates and manifest.end >= 0
+    first = first_id(manifest) if manifest.task == "clm" else model.get("bos_token_id")
+    ids = {"bos_token_id": first, "eos_token_id": manifest.end} if ends else {}
+    _write(folder / "config.json", {**model, **ids, "dtype": _DTYPES[manifest.dtype]})
     if ids:
-        _write(folder / "generation_config.json", ids | _generation(model, about))
+        _write(folder / "generation_config.json", ids | _generation(manifest, model))
 
 
-def _generation(model: TransformersConfig, about: ModelExportManifest) -> dict[str, Any]:
+def _generation(manifest: ModelExportManifest, model: TransformersConfig) -> dict[str, Any]:
     """Return the defaults of `generate`: stop at the last position, suppress special tokens, as `jprep infer` does."""
-    pad, never = model.get("pad_token_id"), [number for number in about.special.special if number != about.end]
-    limits = {"max_length": max_positions(model), "pad_token_id": about.end if pad is None else pad}
+    pad, never = model.get("pad_token_id"), [number for number in manifest.special.special if number != manifest.end]
+    limits = {"max_length": max_positions(model), "pad_token_id": manifest.end if pad is None else pad}
     return limits | ({"suppress_tokens": never} if never else {})
 
 

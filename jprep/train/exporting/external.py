@@ -80,7 +80,7 @@ def export_external(
 
     with atomic_export(folder) as partial:
         write_tensors(partial / WEIGHTS, {name: tensors[name].shape for name in sorted(tensors)}, blocks)
-        about = ModelExportManifest(
+        manifest = ModelExportManifest(
             jprep=version("jprep"),
             format=FORMAT,
             name=folder.absolute().name,
@@ -93,5 +93,5 @@ def export_external(
             end=end_of_document_id(loaded),
             files={},
         )
-        exported, _ = write_config_files(partial, about, config, tokenizer)
+        exported, _ = write_config_files(partial, manifest, config, tokenizer)
         write_export(partial, exported)

@@ -22,15 +22,15 @@ Json = dict[str, Any]
 
 
 def write_tokenizer(
-    tokenizer: Path, folder: Path, about: ModelExportManifest, model: TransformersConfig
+    folder: Path, manifest: ModelExportManifest, model: TransformersConfig, tokenizer: Path
 ) -> TokenizerCard:
     """Write a tokenizer's files without its README, and a card that lists them; one from elsewhere unchanged.
 
     Args:
-        tokenizer: the tokenizer's folder.
         folder: the exported directory.
-        about: the manifest of the exported model.
+        manifest: the manifest of the exported model.
         model: transformers' config.
+        tokenizer: the tokenizer's folder.
 
     Returns:
         The original card of the tokenizer.
@@ -50,33 +50,34 @@ def write_tokenizer(
     for name in names:
         (folder / name).write_bytes((tokenizer / name).read_bytes())
     pieces = read_pieces(_read(folder / TOKENIZER_JSON)["model"])
-    _change(folder / TOKENIZER_CONFIG_JSON, _limits(about, model, card))
-    if about.generates:
+    _change(folder / TOKENIZER_CONFIG_JSON, _limits(manifest, model, card))
+    if manifest.generates:
         # A chat template may use the tokenizer's own tokens.
-        roles = {"bos_token": pieces[first_id(about)], "eos_token": pieces[about.end]} if about.task == "clm" else {}
-        _change(folder / TOKENIZER_JSON, {"post_processor": _before_prompts(about, card, pieces)}, indent=-1)
+        ends = {"bos_token": pieces[first_id(manifest)], "eos_token": pieces[manifest.end]}
+        roles = ends if manifest.task == "clm" else {}
+        _change(folder / TOKENIZER_JSON, {"post_processor": _before_prompts(manifest, card, pieces)}, indent=-1)
         _change(folder / TOKENIZER_CONFIG_JSON, {"padding_side": "left"} | roles)
         _change(folder / SPECIAL_TOKENS_MAP_JSON, roles)
     write_card(folder, msgspec.structs.replace(card, files={name: file_sha256(folder / name) for name in names}))
     return card
 
 
-def first_id(about: ModelExportManifest) -> int:
+def first_id(manifest: ModelExportManifest) -> int:
     """Return the first id of a text of a `clm` model: the end token, if no other, as documents follow each other."""
-    return about.special.before[0] if about.special.before else about.end
+    return manifest.special.before[0] if manifest.special.before else manifest.end
 
 
-def _limits(about: ModelExportManifest, model: TransformersConfig, card: TokenizerCard) -> Json:
+def _limits(manifest: ModelExportManifest, model: TransformersConfig, card: TokenizerCard) -> Json:
     """Return the settings that limit inputs to the model's positions and to token types that it has embeddings for."""
-    typed = about.special.types and not about.generates and model.get("type_vocab_size", 0) >= 2
+    typed = manifest.special.types and not manifest.generates and model.get("type_vocab_size", 0) >= 2
     types = ["token_type_ids"] if typed else []
     most = min(max_positions(model), card.config.model_max_length or max_positions(model))
     return {"model_max_length": most, "model_input_names": ["input_ids", *types, "attention_mask"]}
 
 
-def _before_prompts(about: ModelExportManifest, card: TokenizerCard, pieces: Sequence[str]) -> Json | None:
+def _before_prompts(manifest: ModelExportManifest, card: TokenizerCard, pieces: Sequence[str]) -> Json | None:
     """Return a post-processor that adds what rows began with in training, and nothing at the end of a prompt."""
-    before = tuple(pieces[number] for number in about.special.before)
+    before = tuple(pieces[number] for number in manifest.special.before)
     tokens = special_tokens(card.config)
     alone = msgspec.structs.replace(tokens, before=before, after=(), between=(), pair_after=())
     return post_processor(alone, {piece: number for number, piece in enumerate(pieces)})
