@@ -18,6 +18,9 @@ from jprep.train.job.config import Task, objective_of
 
 MANIFEST = "export.json"
 
+EDITABLE = (".md", ".svg")
+"""The ends of names of files that users may edit: README and plots."""
+
 FORMAT = 1
 """The version of the directory's layout: raised when earlier directories can no longer be read."""
 
@@ -125,5 +128,5 @@ def verify_export(folder: Path, exported: ModelExportManifest) -> None:
         MachineError: a file cannot be read.
     """
     for name, sha256 in exported.files.items():
-        if not name.endswith((".md", ".svg")):
+        if not name.endswith(EDITABLE):
             verify_file(folder / name, sha256, "move this folder away: `jprep export` writes it again")

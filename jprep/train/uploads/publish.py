@@ -18,9 +18,8 @@ from jprep.hub.client import retry_unavailable
 from jprep.io.safe_names import inner_path
 from jprep.io.verified_files import verify_file
 from jprep.tokenizer.card import TokenizerCard, read_card
-from jprep.train.exporting.manifest import ModelExportManifest, read_export
+from jprep.train.exporting.manifest import EDITABLE, ModelExportManifest, read_export
 
-_EDITABLE = (".md", ".svg")
 """Endings of files that users may edit: they are uploaded as they are."""
 
 
@@ -128,7 +127,7 @@ def verify(publication: Publication) -> None:
         MachineError: a file cannot be read.
     """
     for name, sha256 in publication.files.items():
-        if not name.endswith(_EDITABLE):
+        if not name.endswith(EDITABLE):
             verify_file(publication.folder / name, sha256, f"make this {publication.what} again")
 
 
