@@ -57,7 +57,7 @@ _NOT_INHERITED = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLUR
 _POLL_SECONDS = 0.2
 
 
-def start_command(run: Path, plan: Plan, attempt: str) -> tuple[str, ...]:
+def attempt_command(run: Path, plan: Plan, attempt: str) -> tuple[str, ...]:
     """Return the command that starts the processes of an attempt.
 
     Args:
@@ -76,7 +76,7 @@ def start_command(run: Path, plan: Plan, attempt: str) -> tuple[str, ...]:
     return (sys.executable, "-m", _MODULE, str(run), attempt)
 
 
-def start_environment(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
+def attempt_environment(plan: Plan, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of that command."""
     if plan.placement and plan.placement.starter == "srun":
         environ = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}

@@ -21,7 +21,7 @@ from jprep.io.shared.held import check_held
 from jprep.train.backend import Plan
 from jprep.train.hosts.files import request_stop
 from jprep.train.hosts.planning import Replan
-from jprep.train.hosts.starting import start_command, start_environment
+from jprep.train.hosts.starting import attempt_command, attempt_environment
 from jprep.train.hosts.watch import NodeWatch
 from jprep.train.job.best import NO_IMPROVEMENT
 from jprep.train.job.config import Job
@@ -269,7 +269,7 @@ class _Supervisor:
 
     @contextlib.contextmanager
     def _started(self, plan: Plan, attempt: str, nodes: NodeWatch) -> Iterator[subprocess.Popen[bytes]]:
-        env, argv = start_environment(plan, os.environ), start_command(self._run, plan, attempt)
+        env, argv = attempt_environment(plan, os.environ), attempt_command(self._run, plan, attempt)
         with open_log(self._run) as log:
             try:
                 process = subprocess.Popen(

@@ -16,7 +16,7 @@ from jprep.train.hosts import node
 from jprep.train.hosts.find import hosts_of
 from jprep.train.hosts.host_set import HostSet
 from jprep.train.hosts.planning import make_replan, plan_on_hosts
-from jprep.train.hosts.starting import start_command, start_environment
+from jprep.train.hosts.starting import attempt_command, attempt_environment
 from jprep.train.hosts.submission import check_submission, check_submit_config, script_of, submit_training, training_job
 from jprep.train.hosts.submit_config import SubmitConfig
 from jprep.train.job.config import Job, TrainConfig
@@ -75,10 +75,10 @@ def test_lost_hosts_are_left_out(job: Job) -> None:
 
 def test_srun_starts_one_launcher_on_each_host(job: Job) -> None:
     plan = plan_on_hosts(Divided(), job, Path("/run"), HOST, SLURM)
-    command = start_command(Path("/run"), plan, "a-0")
+    command = attempt_command(Path("/run"), plan, "a-0")
     assert command[0] == "srun" and {"--overlap", "--nodes=2", "--ntasks=2", "--nodelist=n1,n2"} <= set(command)
     assert command[-5:] == ("/env/bin/python", "-m", "jprep.train.hosts.node", "/run", "a-0")
-    env = start_environment(plan, {"SLURM_NTASKS": "16", "SLURM_JOB_ID": "12"})
+    env = attempt_environment(plan, {"SLURM_NTASKS": "16", "SLURM_JOB_ID": "12"})
     assert "SLURM_NTASKS" not in env and env["SLURM_JOB_ID"] == "12" and "CORES" in env
 
 
