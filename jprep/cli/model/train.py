@@ -109,7 +109,7 @@ def train(
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
-    from jprep.train.launcher.launch import backend_name, delete_earlier_run, outer_process, prepare_run
+    from jprep.train.launcher.launch import backend_name, delete_earlier_run, outer_host_set, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
 
     _check_options(name, output, resume, profile, all_folds=all_folds, dry_run=dry_run)
@@ -129,7 +129,7 @@ def train(
         from jprep.cli.model.training_submission import submit
 
         return submit(executor, loaded.train, chosen, loaded.name, run, dry_run=dry_run, as_json=as_json)
-    if not dry_run and (outer := outer_process(loaded.train, chosen)):
+    if not dry_run and (outer := outer_host_set(loaded.train, chosen)):
         if all_folds:
             raise click.UsageError(f"--all-folds trains several runs, and {outer.source} are for one")
         if outer.number:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.config import apply_overrides
-from jprep.dataset.conversations.config import describe_counts
+from jprep.dataset.conversations.config import Chat, describe_counts
 from jprep.dataset.mix import MixConfig
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
@@ -144,7 +144,7 @@ def backend_options(train: TrainConfig, backend: Backend) -> Any:
     return backend.read_options(train.backend.get(backend.name, {}))
 
 
-def outer_process(section: TrainConfig | Mapping[str, Any] | None, backend: str) -> HostSet | None:
+def outer_host_set(section: TrainConfig | Mapping[str, Any] | None, backend: str) -> HostSet | None:
     """Return the processes of an outer launcher that run this command too; None without one.
 
     Args:
@@ -206,8 +206,10 @@ def prepare_run(
     if hosts and hosts.number:
         fix = "use `jprep train`, which joins the run of the first process"
         raise ConfigError(f"this is {hosts.names[hosts.number]}", where="train.hosts", fix=fix)
-    where = job, run.absolute(), host
-    plan = plan_on_hosts(planner, *where, hosts) if hosts else planner.plan(*where)  # its errors say why
+    if hosts:
+        plan = plan_on_hosts(planner, job, run.absolute(), host, hosts)
+    else:
+        plan = planner.plan(job, run.absolute(), host)  # its errors say why
     _check_task(planner, train.task)
     check_features(train, planner.name, planner.features)
     return PreparedRun(planner, job, run, plan, host, sources.files if sources else {}, hosts)
@@ -232,8 +234,11 @@ def _build_job(
     name, backend, run, tokenizer, dataset, mix = parts
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
-        more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(hooks, train, planner, options)}
-        return build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, mix=mix, **more)
+        inspect = _inspect_hooks(hooks, train, planner, options)
+        return build_job(
+            train, name, backend, own, tokenizer, dataset,
+            run=run, lists=lists, mix=mix, computed=computed, inspect_hooks=inspect,
+        )  # fmt: skip
 
 
 def _check_task(backend: Backend, task: str) -> None:
@@ -257,6 +262,8 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
     run = prepared.run
     open_run(run, prepared.job, say)
     job = read_job(run)  # with the jobs that an extended one continues
+    if job.chat:
+        _say_counts(job.chat, say)
     with output_directory(run).claim():  # whoever holds the lock deletes unfinished files
         copy_hook_files(run, prepared.hook_files)
         _ensure_initial_weights(run, job, say)
@@ -350,6 +357,12 @@ def _lists_folder(dataset: Path | None, run: Path, *, dry: bool) -> Iterator[Pat
         yield sample_lists_folder(dataset, run) if dataset else None
 
 
+def _say_counts(chat: Chat, say: Say) -> None:
+    say(f"data: {describe_counts(chat.counts)}")
+    if chat.validation_counts:
+        say(f"validation data: {describe_counts(chat.validation_counts)}")
+
+
 def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
     """Write the initial weights, unless they exist undamaged. They can be written again at any time."""
     weights, mark = run / INIT, run / INIT_HASH
@@ -361,10 +374,6 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
     rows = transferred_rows(job.train, given, run / job.tokenizer) if given else None
     if given:
         say(f"initial weights: {describe_init(job, run)}")
-    if job.chat:
-        say(f"data: {describe_counts(job.chat.counts)}")
-        if job.chat.validation_counts:
-            say(f"validation data: {describe_counts(job.chat.validation_counts)}")
     write_initial_weights(job.model, job.train.objective, job.train.seed, weights, given, rows, generator)
     write_atomic(mark, file_sha256(weights).encode())
 
