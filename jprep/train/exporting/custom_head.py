@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jprep.errors import ConfigError
-from jprep.train.exporting.plugin_model import is_plugin_model
 from jprep.train.hooks.config import job_hooks
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
 from jprep.train.models.presets import TransformersConfig
+from jprep.train.models.registry import is_plugin_model
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
 
 _TORCH = ("torch", "deepspeed")

@@ -15,8 +15,9 @@ from jprep.tokenizer.model_card import licence_identifiers, source_list, table
 from jprep.train.exporting.custom_head import exported_config, hook_lines
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
-from jprep.train.exporting.plugin_model import is_plugin_model, loading_lines
+from jprep.train.exporting.plugin_model import loading_lines
 from jprep.train.job.config import Job, objective_of
+from jprep.train.models.registry import is_plugin_model
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep.train.optimization.optimizer import OptimizerConfig, OptimizerKind
 from jprep.train.optimization.schedule import ScheduleConfig

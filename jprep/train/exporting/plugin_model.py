@@ -12,15 +12,10 @@ from jprep.plugins import plugins
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
 from jprep.train.models.presets import TransformersConfig
-from jprep.train.models.registry import VERSION
+from jprep.train.models.registry import VERSION, is_plugin_model
 
 _EXAMPLES = {"mlm": "日本の首都は<mask>である。", "sft": "日本の首都はどこですか。", "clm": "日本の"}
 _DEFAULT_BACKEND = "torch"
-
-
-def is_plugin_model(model: TransformersConfig) -> bool:
-    """Return whether a model is of a plugin's family. That of a family that is not installed has its version."""
-    return VERSION in model
 
 
 def is_plugin_export(folder: Path) -> bool:

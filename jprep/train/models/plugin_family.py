@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -13,8 +13,6 @@ from jprep.errors import ConfigError
 
 if TYPE_CHECKING:
     from jprep.train.models.weights.specs import TensorSpecs
-
-Framework = Literal["torch", "flax"]
 
 EMBEDDING = "embed_tokens.weight"
 """The name of the token embedding in every family."""

@@ -33,6 +33,11 @@ _SUFFIXES = {
 """Task → the end of the name of a model's class in `config.json`."""
 
 
+def is_plugin_model(model: TransformersConfig) -> bool:
+    """Return whether a model is of a plugin's family. That of a family that is not installed has its version."""
+    return VERSION in model
+
+
 class FamilyTable(Mapping[str, ModelFamily]):
     """`model_type` → the model family.
 

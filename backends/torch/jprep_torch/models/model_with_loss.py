@@ -11,11 +11,11 @@ from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
 from jprep.train.models.electra import GENERATOR
+from jprep.train.models.registry import is_plugin_model
 from jprep_torch.models.custom_head import ModelWithHead
 from jprep_torch.models.custom_loss import LossBatch, call_loss
 from jprep_torch.models.encoder_inputs import encoder_inputs
 from jprep_torch.models.heads import head_of
-from jprep_torch.models.plugin_model import is_plugin_model
 from jprep_torch.models.replaced_tokens import ReplacedTokenLoss
 from jprep_torch.models.router_loss import router_loss
 from jprep_torch.planning.xla import XLA_DEVICES

@@ -90,11 +90,6 @@ class PluginModel(nn.Module):
         return next(self.parameters()).device
 
 
-def is_plugin_model(config: dict[str, Any]) -> bool:
-    """Return whether a model is of a plugin's family."""
-    return FAMILIES[config["model_type"]].plugin is not None
-
-
 def model_settings(config: dict[str, Any]) -> Any:
     """Return a model's config with values as attributes, as a head gets it, and with `to_dict`."""
     settings = head_config({"id2label": {}} | config)

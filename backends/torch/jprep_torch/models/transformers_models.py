@@ -17,11 +17,12 @@ from jprep.train.hooks.loading import Hook
 from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.models.electra import half_config
+from jprep.train.models.registry import is_plugin_model
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep_torch.models.cpu_dropout import use_fast_dropout
 from jprep_torch.models.custom_head import ModelWithHead
 from jprep_torch.models.expert_weights import model_name, read_weight
-from jprep_torch.models.plugin_model import PluginModel, check_weights, is_plugin_model
+from jprep_torch.models.plugin_model import PluginModel, check_weights
 
 
 def _hides_nothing(mask: Tensor | None, positions: int, window: int | None = None) -> bool:

@@ -9,9 +9,10 @@ import transformers
 
 from jprep.train.hooks.check import sample_labels
 from jprep.train.hooks.loading import Hook, LoadedHooks
+from jprep.train.models.registry import is_plugin_model
 from jprep_torch.models.custom_head import build_head, call_head
 from jprep_torch.models.custom_loss import LossBatch, call_loss
-from jprep_torch.models.plugin_model import is_plugin_model, model_settings
+from jprep_torch.models.plugin_model import model_settings
 
 _LENGTH = 4
 

@@ -19,7 +19,8 @@ from jprep.train.inference.exported_model import task_of, weight_reader
 from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, Score, TokenProbability
 from jprep.train.inference.server import check_request, check_score, serve
 from jprep.train.models import FAMILIES
-from jprep_torch.models.plugin_model import PluginModel, is_plugin_model
+from jprep.train.models.registry import is_plugin_model
+from jprep_torch.models.plugin_model import PluginModel
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
 
 _LOADERS = {
