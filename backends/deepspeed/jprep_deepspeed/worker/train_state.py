@@ -18,7 +18,7 @@ from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
-from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWithLoss
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.loss import Number, add_count, labels_or_count, or_one
 from jprep_torch.worker.optimizer import LossScale, clip, global_norm, rescale_gradients, set_rate, unscale_and_clip
@@ -72,7 +72,7 @@ class TrainState:
         """The model and its loss."""
         return self._parallel.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+    def loss(self, inputs: ModelInputs) -> ModelResult:
         """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
         return self._forward(self.model, inputs)
 
@@ -94,20 +94,18 @@ class TrainState:
         progress = TrainProgress(self._updates, self._scale.factor, self._scale.good_steps)
         save(folder, self._parallel, progress, self._context)
 
-    def _forward(self, model: Any, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _forward(self, model: Any, inputs: ModelInputs) -> ModelResult:
         """Compute the loss, with autocast in stage 0; in other stages weights are in half precision already."""
         with self._context.autocast("fp32" if self._parallel.stage else self._job.train.precision):
-            found: tuple[Tensor, Tensor, Tensor | None] = model(inputs)
+            found: ModelResult = model(inputs)
             return found
 
-    def _accumulate_gradients(
-        self, micro_batches: Sequence[ModelInputs], labels: Number
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: Number) -> ModelResult:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels; of the sums of `rtd`; and of the
-            count of a loss hook.
+            This process's part of the loss, not yet divided by the number of labels; of the sums of `rtd`, zeros for
+            other tasks; and of the count of a loss hook.
         """
         engine, stage = self._parallel.engine, self._parallel.stage
         hooked = self._hooks.loss and hasattr(engine.optimizer, "override_loss_scale")
@@ -126,7 +124,7 @@ class TrainState:
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
             total = add_count(total, count)
-        return loss, sums, total
+        return ModelResult(loss, sums, total)
 
     def _rescale(self, factor: float) -> None:
         """Multiply gradients by labels / count of a loss hook; DeepSpeed's stages divide by their loss scale.

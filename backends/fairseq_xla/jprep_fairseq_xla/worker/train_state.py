@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
@@ -19,7 +18,7 @@ from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions
 from jprep_fairseq_xla.worker import checkpoint
 from jprep_fairseq_xla.worker.data import fairseq_sample
 from jprep_fairseq_xla.worker.trainer import FairseqTrainer
-from jprep_torch.models.model_with_loss import ModelInputs
+from jprep_torch.models.model_with_loss import ModelInputs, ModelResult
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.loss import Number, or_one
 from jprep_torch.worker.trainer import StepResult
@@ -65,12 +64,12 @@ class TrainState:
         """fairseq's model."""
         return self._trainer.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, None]:
+    def loss(self, inputs: ModelInputs) -> ModelResult:
         """Return the sum of the losses, and no outputs: the task has no metrics besides the loss."""
         model, criterion = self._trainer.model, self._trainer.criterion
         loss, _, _ = self._built.task.valid_step(self._sample(inputs), model, criterion)
         self._context.sync()
-        return loss, torch.empty(0), None
+        return ModelResult(loss, torch.empty(0))
 
     def update(
         self, micro_batches: Sequence[ModelInputs], labels: Number, rate: float, check: Callable[[float], None]

@@ -92,6 +92,21 @@ class ModelInputs(NamedTuple):
         return (torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths.unsqueeze(1)).long()
 
 
+class ModelResult(NamedTuple):
+    """What a model returns for some rows.
+
+    Attributes:
+        loss: sum of their losses, fp32, ().
+        outputs: those of `classify` and `regress`, and of the next-sentence head, (rows, classes or 1); for `rtd` the
+            sums named by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
+        hook_count: the count of a loss hook, fp32, (); None without a hook: labels are counted.
+    """
+
+    loss: Tensor
+    outputs: Tensor
+    hook_count: Tensor | None = None
+
+
 class _Encoded(NamedTuple):
     """The outputs of a plugin's model, in the form of those of transformers' base models."""
 
@@ -122,32 +137,27 @@ class ModelWithLoss(nn.Module):
         self._chosen_experts = job.model.get("num_experts_per_tok", 0)
         self._rtd = ReplacedTokenLoss(job.model, self._ids) if self._task == "rtd" else None
 
-    def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the summed loss in fp32, the outputs of rows, (rows, classes or 1), and the count of a loss hook.
-
-        Outputs are those of `classify` and `regress`, and of the next-sentence head. For `rtd` they are the sums named
-        by `jprep.train.worker.rtd_figures.SUMS`, (sums,). The count is a number in fp32; None without a hook: labels
-        are counted.
-        """
+    def forward(self, inputs: ModelInputs) -> ModelResult:
+        """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
         if self._rtd is not None:
-            return *self._rtd(self.model, inputs), None
+            return ModelResult(*self._rtd(self.model, inputs))
         if inputs.next_sentence is not None:
-            return *self._pair_loss(inputs, inputs.next_sentence), None
+            return ModelResult(*self._pair_loss(inputs, inputs.next_sentence))
         if self._task in ("clm", "mlm"):
             encoded = self._encoded(inputs)
             loss, count = self._token_loss(inputs, encoded.last_hidden_state)
             if inputs.router_factor is not None:
                 balance = router_loss(encoded.router_logits, inputs.token_mask, self._chosen_experts)
                 loss = loss + inputs.router_factor * balance
-            return loss, inputs.ids.new_empty(0), count
+            return ModelResult(loss, inputs.ids.new_empty(0), count)
         outputs, labels = self._outputs(inputs)[: len(inputs.labels)], inputs.labels
         if self._loss_hook:
             loss, count = call_loss(self._loss_hook, outputs.float(), labels, _loss_batch(inputs, len(labels)))
-            return loss, outputs, count
+            return ModelResult(loss, outputs, count)
         if self._task == "regress":
-            return score_loss(outputs, labels), outputs, None
+            return ModelResult(score_loss(outputs, labels), outputs)
         weights = self._class_weights if self.training else None
-        return class_loss(outputs, labels, weights), outputs, None
+        return ModelResult(class_loss(outputs, labels, weights), outputs)
 
     @property
     def base_model(self) -> nn.Module:

@@ -14,7 +14,7 @@ from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
-from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWithLoss
 from jprep_torch.options import Options
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.checkpoint import restore, save
@@ -85,10 +85,10 @@ class TrainState:
         """The model and its loss."""
         return self._parallel.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+    def loss(self, inputs: ModelInputs) -> ModelResult:
         """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
         with self._context.autocast(self._job.train.precision):
-            found: tuple[Tensor, Tensor, Tensor | None] = self.model(self._sharded(inputs))
+            found: ModelResult = self.model(self._sharded(inputs))
         self._context.sync()
         return found
 
@@ -142,14 +142,12 @@ class TrainState:
         self._updates += 1
         self._scale.grow()
 
-    def _accumulate_gradients(
-        self, micro_batches: Sequence[ModelInputs], labels: Number
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: Number) -> ModelResult:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels; of the sums of `rtd`; and of the
-            count of a loss hook.
+            This process's part of the loss, not yet divided by the number of labels; of the sums of `rtd`, zeros for
+            other tasks; and of the count of a loss hook.
         """
         loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
         total = None
@@ -164,7 +162,7 @@ class TrainState:
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
             total = add_count(total, count)
-        return loss, sums, total
+        return ModelResult(loss, sums, total)
 
     def _sharded(self, inputs: ModelInputs) -> ModelInputs:
         """Divide rows among the XLA devices of this process."""

@@ -21,7 +21,7 @@ from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import AnyMetrics, row_labels, validation_metrics
-from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWithLoss
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
 from jprep_torch.worker.distributed.context import DistributedContext
@@ -67,8 +67,8 @@ class AnyTrainState(Protocol):
     def model(self) -> ModelWithLoss:
         """The model and its loss."""
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the summed loss of some rows in the job's precision, outputs and a count: see `ModelWithLoss`.
+    def loss(self, inputs: ModelInputs) -> ModelResult:
+        """Return the summed loss of some rows in the job's precision, their outputs, and the count of a loss hook.
 
         Each process must call it the same number of times.
         """
@@ -211,7 +211,7 @@ class Trainer:
         sums = torch.zeros(len(SUMS), dtype=torch.float64)
         for batch in self._session.validation():
             for inputs in self._inputs(batch):
-                sums += self._state.loss(inputs)[1].double().cpu()
+                sums += self._state.loss(inputs).outputs.double().cpu()
         self._session.validated(step, **self._rtd_figures(sums.to(self._context.device)))
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from jprep.io.safetensors_file import Floats
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
-from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWithLoss
 from jprep_torch.models.transformers_models import build_job_model, load_weights, weight_names
 from jprep_torch.worker.distributed.context import DistributedContext
 
@@ -58,9 +58,9 @@ class ParallelModel:
         self.weights = {name: weight for name, weight in self._all.items() if weight.requires_grad}
         self._forward: nn.Module = self._replicate() if context.world > 1 and not shard else self.model
 
-    def __call__(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the summed loss of some rows, their outputs, and the count of a loss hook: see `ModelWithLoss`."""
-        found: tuple[Tensor, Tensor, Tensor | None] = self._forward(inputs)
+    def __call__(self, inputs: ModelInputs) -> ModelResult:
+        """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
+        found: ModelResult = self._forward(inputs)
         return found
 
     def delay_reduction(self, more: bool) -> contextlib.AbstractContextManager[Any]:
