@@ -13,10 +13,11 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.job.config import Job
 from jprep.train.run.directory import INIT, read_job
 from jprep_deepspeed.worker.train_state import TrainState
-from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs
+from jprep_torch.models.model_with_loss import ModelInputs
 from jprep_torch.worker.distributed.context import DistributedContext, join_processes
 
 MARK = "second"
@@ -29,7 +30,7 @@ def measure(run: Path, job: Job, config: dict[str, Any], context: DistributedCon
     rows, length = config["train_micro_batch_size_per_gpu"], job.train.length
     ids = torch.randint(0, job.model["vocab_size"], (rows, length))
     labels = ids.clone()
-    labels[:, 0] = NO_LABEL  # nothing predicts it
+    labels[:, 0] = IGNORE_INDEX  # nothing predicts it
     inputs = ModelInputs(ids, labels, torch.full((rows,), length), True, None)
     micro_batches = [inputs] * config["gradient_accumulation_steps"]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config, parameters
 from jprep_fairseq_xla.planning.fairseq_options import TASKS, model_options
 from jprep_fairseq_xla.worker.patches import import_fairseq
-from jprep_torch.models.model_with_loss import NO_LABEL
 from tests.fakes.row_documents import IDS, LENGTH, PAD, Rows, rows_of_documents, small_config
 
 DEVICE = "xla" if find_spec("torch_xla") else "cpu"
@@ -67,7 +67,7 @@ def measured(built: Any, kind: str, device: torch.device, batches: list[Rows]) -
 def alone(ids: Any, labels: Any) -> Rows:
     """Return a document in a row of the length that all have, so that one program is compiled."""
     more: Any = ((0, 0), (0, LENGTH - ids.shape[1]))
-    row: Any = np.pad(ids, more, constant_values=PAD), np.pad(labels, more, constant_values=NO_LABEL), None
+    row: Any = np.pad(ids, more, constant_values=PAD), np.pad(labels, more, constant_values=IGNORE_INDEX), None
     return Rows(*row)
 
 

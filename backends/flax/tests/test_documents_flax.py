@@ -12,10 +12,10 @@ from flax import nnx
 from safetensors.numpy import save_file
 from small_models import model_with_loss
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config, parameters
 from jprep_flax.models.model_with_loss import ModelInputs
-from jprep_flax.worker.loss import NO_LABEL
 from tests.fakes.row_documents import IDS, KINDS, LENGTH, PAD, rows_of_documents, small_config
 
 
@@ -28,7 +28,7 @@ def padded(ids: Any, labels: Any) -> ModelInputs:
     """Return a document in a row of the length that all have, so that one program is compiled."""
     tokens = ids.shape[1]
     more = ((0, 0), (0, LENGTH - tokens))
-    rows = inputs(np.pad(ids, more, constant_values=PAD), np.pad(labels, more, constant_values=NO_LABEL))
+    rows = inputs(np.pad(ids, more, constant_values=PAD), np.pad(labels, more, constant_values=IGNORE_INDEX))
     return rows._replace(lengths=np.array([tokens]))
 
 

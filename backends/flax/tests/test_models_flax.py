@@ -13,6 +13,7 @@ from flax import nnx
 from safetensors.numpy import load_file
 from small_models import MODELS, inputs_of, model_with_loss
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.models import parameter_count
 from jprep_flax.models import weights
 from jprep_flax.models.dropout import choose_masks, dropout
@@ -147,7 +148,7 @@ def test_padding_after_a_row_has_no_effect(tmp_path: Path) -> None:
 
 def test_a_batch_without_labels_has_no_loss_and_no_gradient(tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path)
-    value, _, gradient = measured(graph, state, rows._replace(labels=np.full_like(rows.labels, loss.NO_LABEL)))
+    value, _, gradient = measured(graph, state, rows._replace(labels=np.full_like(rows.labels, IGNORE_INDEX)))
     assert value == 0 and not any(leaf.any() for leaf in jax.tree.leaves(gradient))
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config, parameters
 from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_keras.planning.checks import MODEL_TYPES
 from jprep_keras.worker.data import labelled_positions
-from jprep_keras.worker.loss import NO_LABEL
 from tests.fakes.row_documents import IDS, KINDS, LENGTH, PAD, rows_of_documents, small_config
 
 
@@ -31,7 +31,7 @@ def inputs(task: str, ids: Any, labels: Any, documents: Any = None) -> ModelInpu
     lengths = (ids != PAD).sum(1) if documents is None else (documents >= 0).sum(1)
     none = np.zeros((len(ids), 0))
     if task == "clm":
-        positions, labels = none, np.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
+        positions, labels = none, np.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORE_INDEX)
     else:
         positions, labels = labelled_positions(labels)
     fields = ids, lengths, 0 * ids, positions, labels, lengths, lengths, none if documents is None else documents
@@ -41,7 +41,7 @@ def inputs(task: str, ids: Any, labels: Any, documents: Any = None) -> ModelInpu
 def alone(task: str, ids: Any, labels: Any) -> ModelInputs:
     """Return a document in a row of the length that all have, so that one program is traced."""
     more = ((0, 0), (0, LENGTH - ids.shape[1]))
-    return inputs(task, np.pad(ids, more, constant_values=PAD), np.pad(labels, more, constant_values=NO_LABEL))
+    return inputs(task, np.pad(ids, more, constant_values=PAD), np.pad(labels, more, constant_values=IGNORE_INDEX))
 
 
 @pytest.mark.parametrize(("kind", "task"), [case for case in KINDS if case[0] in MODEL_TYPES])

@@ -16,8 +16,8 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from torch import Tensor, nn
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.worker.profiling import Profiler
-from jprep_torch.models.model_with_loss import NO_LABEL
 
 
 @dataclass
@@ -91,7 +91,7 @@ class JprepTask(FairseqTask):
     def build_criterion(self, cfg: Any) -> nn.Module:
         """Build fairseq's own criterion, with jprep's mark for tokens without a label."""
         criterion = super().build_criterion(cfg)
-        criterion.padding_idx = NO_LABEL
+        criterion.padding_idx = IGNORE_INDEX
         return criterion
 
     def train_step(

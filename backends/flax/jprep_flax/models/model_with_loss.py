@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.models import FAMILIES
 from jprep.train.models.next_sentence import has_next_sentence_head
@@ -27,7 +28,7 @@ from jprep_flax.models.heads import (
 )
 from jprep_flax.models.layers import LayerFactory
 from jprep_flax.models.replaced_tokens import MaskedRows, add_rtd, rtd_loss
-from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
+from jprep_flax.worker.loss import class_loss, score_loss, token_loss
 
 
 class ModelInputs(NamedTuple):
@@ -35,7 +36,8 @@ class ModelInputs(NamedTuple):
 
     Attributes:
         ids: int32, (rows, length).
-        labels: int32, (rows, length), `NO_LABEL` where there is none; or classes, int32, or scores, float32, (rows,).
+        labels: int32, (rows, length), `IGNORE_INDEX` where there is none; or classes, int32, or scores, float32,
+            (rows,).
         lengths: int32, (rows,).
         types: token types, int32, (rows, length); None if the model has none.
         weight: float32, (rows,): how much a row counts: 1, or the weight of its class; 0 if it only fills the shape.
@@ -167,9 +169,9 @@ class ModelWithLoss(nnx.Module):
     def _token_loss(self, hidden: Array, inputs: ModelInputs, z_loss: float) -> tuple[Array, Array | None]:
         labels = counted_labels(inputs)
         if self.task == "clm":  # the label of a token is the next token
-            labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
+            labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=IGNORE_INDEX)
         if self._loss_hook:
-            known, logits = labels != NO_LABEL, self.lm_logits(hidden)[..., : self.vocab_size].astype(jnp.float32)
+            known, logits = labels != IGNORE_INDEX, self.lm_logits(hidden)[..., : self.vocab_size].astype(jnp.float32)
             return call_loss(self._loss_hook, logits, jnp.where(known, labels, 0), _loss_batch(inputs, known))
         graph, weights = nnx.split(self.lm_logits)
         return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels, z_loss), None
@@ -186,7 +188,7 @@ def _token_mask(length: int, lengths: Array) -> Array:
 
 def counted_labels(inputs: ModelInputs) -> Array:
     """Return the labels of tokens, without those of rows that only fill the shape."""
-    return jnp.where(inputs.weight[:, None] > 0, inputs.labels, NO_LABEL)
+    return jnp.where(inputs.weight[:, None] > 0, inputs.labels, IGNORE_INDEX)
 
 
 def masked_rows(inputs: ModelInputs) -> MaskedRows:

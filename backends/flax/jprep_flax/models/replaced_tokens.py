@@ -9,13 +9,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.models.electra import GENERATOR
 from jprep_flax.models.architectures.encoder import BertEncoder
 from jprep_flax.models.dropout import GENERATOR_DROPOUT
 from jprep_flax.models.heads import LMHead, add_lm_head, build_lm_head
 from jprep_flax.models.layers import ACTIVATIONS, LayerFactory, Linear, ModuleGroup, set_submodule
 from jprep_flax.models.token_sampling import sample_labelled
-from jprep_flax.worker.loss import NO_LABEL, replaced_loss, token_loss
+from jprep_flax.worker.loss import replaced_loss, token_loss
 
 
 class MaskedRows(NamedTuple):
@@ -23,7 +24,7 @@ class MaskedRows(NamedTuple):
 
     Attributes:
         ids: int32, (rows, length).
-        labels: the original ids of masked tokens, `NO_LABEL` elsewhere.
+        labels: the original ids of masked tokens, `IGNORE_INDEX` elsewhere.
         lengths: int32, (rows,).
         real: tokens that count: neither padding nor of a row that only fills the shape, (rows, length).
         noise_keys: random bits of each token, uint32, (rows, length).
@@ -61,7 +62,7 @@ def rtd_loss(model: Any, activation: str, rows: MaskedRows, factor: Array | floa
     Returns:
         The loss, and the sums named by `jprep.train.worker.rtd_figures.SUMS`, (sums,); all in fp32.
     """
-    masked = rows.labels != NO_LABEL
+    masked = rows.labels != IGNORE_INDEX
     original = jnp.where(masked, rows.labels, rows.ids)
     generator_loss, samples = _generate(model, rows, key)
     ids = jnp.where(masked, samples, original)

@@ -19,7 +19,7 @@ def sample_labelled(logits: Logits, weights: Any, hidden: Array, labels: Array, 
         logits: maps weights and hidden states, (rows, tokens, width), to logits, (rows, tokens, ids).
         weights: a tree of arrays.
         hidden: (rows, length, width).
-        labels: (rows, length), `NO_LABEL` where there is none.
+        labels: (rows, length), `IGNORE_INDEX` where there is none.
         keys: random bits of each token, uint32, (rows, length).
 
     Returns:

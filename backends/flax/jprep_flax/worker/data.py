@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.dataset.labelled.dataset import LabelledBatch
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.dataset.sampling.sampler import Batch
 from jprep.train.job.config import Job
 from jprep_flax.models.model_with_loss import ModelInputs
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.distributed import DistributedContext
-from jprep_flax.worker.loss import NO_LABEL
 
 
 class DeviceBatch(NamedTuple):
@@ -63,7 +63,7 @@ class BatchLoader:
         documents = None if isinstance(batch, LabelledBatch) else batch.documents
         inputs = ModelInputs(
             ids=self._put(batch.input_ids, np.int32, 0),
-            labels=self._put(batch.labels, _label_type(batch.labels), 0 if labelled else NO_LABEL),
+            labels=self._put(batch.labels, _label_type(batch.labels), 0 if labelled else IGNORE_INDEX),
             lengths=self._put(batch.lengths, np.int32, width),
             types=None if types is None or not self._has_types else self._put(types, np.int32, 0),
             weight=self._put(np.ones(count) if weights is None else weights, np.float32, 0),
@@ -71,7 +71,7 @@ class BatchLoader:
             next_sentence=None if pairs is None else self._put(pairs, np.int32, 0),
             documents=None if documents is None else self._put(documents, np.int32, 0),
         )
-        labels = count if labelled else int((batch.labels != NO_LABEL).sum())
+        labels = count if labelled else int((batch.labels != IGNORE_INDEX).sum())
         return DeviceBatch(inputs, int(batch.lengths.sum()), labels)
 
     def _noise_keys(self, batch: Batch | LabelledBatch) -> Any:

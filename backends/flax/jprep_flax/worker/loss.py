@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep_flax.worker.sharding import batch_shards, sum_over_batch
-
-NO_LABEL = -100
 
 LOGITS_PER_CHUNK = 1 << 23
 """Logits that are in a device's memory at a time."""
@@ -30,7 +29,7 @@ def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array, z_los
         logits: maps weights and hidden states, (rows, tokens, width), to logits, (rows, tokens, ids).
         weights: a tree of arrays.
         hidden: (rows, length, width).
-        labels: (rows, length), `NO_LABEL` where there is none.
+        labels: (rows, length), `IGNORE_INDEX` where there is none.
         z_loss: the factor z.
 
     Returns:
@@ -73,8 +72,8 @@ def labelled_first(logits: Logits, weights: Any, hidden: Array, labels: Array) -
     ids = jax.eval_shape(logits, weights, hidden).shape[-1]
     chunks = -(-rows * length * ids // (LOGITS_PER_CHUNK * batch_shards()))
     size = -(-length // chunks)
-    order = jnp.argsort(labels == NO_LABEL, axis=1, stable=True)
-    hidden, labels = _arrange(hidden, order, size, 0), _arrange(labels, order, size, NO_LABEL)
+    order = jnp.argsort(labels == IGNORE_INDEX, axis=1, stable=True)
+    hidden, labels = _arrange(hidden, order, size, 0), _arrange(labels, order, size, IGNORE_INDEX)
     return LabelledFirst(hidden, labels, order, size, ids)
 
 
@@ -139,7 +138,7 @@ _chunked_loss.defvjp(_forward, _backward)
 
 def chunks_with_labels(labels: Array, size: int) -> Array:
     """Return how many chunks have labels, which come first in each row; the same on all devices, so none waits."""
-    most = jnp.max(jnp.sum(labels != NO_LABEL, axis=1))
+    most = jnp.max(jnp.sum(labels != IGNORE_INDEX, axis=1))
     return (most + size - 1) // size
 
 
@@ -157,7 +156,7 @@ def _chunk_gradient(
     scores, backward = jax.vjp(logits, weights, hidden)
     loss, normalizer = _losses(scores, labels, z_loss)
     one_hot = labels[..., None] == jnp.arange(scores.shape[-1])
-    known = labels[..., None] != NO_LABEL
+    known = labels[..., None] != IGNORE_INDEX
     p = jnp.exp(scores.astype(jnp.float32) - normalizer)
     p *= 1 + 2 * z_loss * normalizer if z_loss else 1
     gradient = jnp.where(known, p - one_hot, 0)  # without z: p, and p − 1 at the label
@@ -166,7 +165,7 @@ def _chunk_gradient(
 
 def _losses(scores: Array, labels: Array, z_loss: float) -> tuple[Array, Array]:
     """Return the sum of a chunk's losses, and the logarithm of each token's softmax denominator."""
-    known, scores = labels != NO_LABEL, scores.astype(jnp.float32)
+    known, scores = labels != IGNORE_INDEX, scores.astype(jnp.float32)
     chosen = jnp.take_along_axis(scores, jnp.where(known, labels, 0)[..., None], axis=-1)
     normalizer = jax.nn.logsumexp(scores, axis=-1, keepdims=True)
     losses = normalizer - chosen + z_loss * jnp.square(normalizer)

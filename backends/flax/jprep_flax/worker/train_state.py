@@ -13,6 +13,7 @@ import numpy as np
 from flax import nnx
 from jax import Array, lax
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.io.safetensors_file import Floats, Shape, TensorFiles
 from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
@@ -28,7 +29,7 @@ from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.checkpoint import Snapshot, snapshot
 from jprep_flax.worker.distributed import DistributedContext
-from jprep_flax.worker.loss import NO_LABEL, class_loss
+from jprep_flax.worker.loss import class_loss
 from jprep_flax.worker.optimizer import StateArrays, UpdateKind, apply_update
 from jprep_flax.worker.profiling import OPTIMIZER_SCOPE
 from jprep_flax.worker.sharding import BATCH_AXES
@@ -178,7 +179,7 @@ class TrainState:
 
         All are accumulated over micro-batches.
         """
-        labels = jnp.sum(inputs.weight) if self._job.train.has_labelled_rows else jnp.sum(inputs.labels != NO_LABEL)
+        labels = jnp.sum(inputs.weight) if self._job.train.has_labelled_rows else jnp.sum(inputs.labels != IGNORE_INDEX)
         labels = jnp.where(labels > 0, labels, 1)
         factor = 1 / labels.astype(jnp.float32)
         rows = jnp.maximum(jnp.sum(inputs.weight), 1)

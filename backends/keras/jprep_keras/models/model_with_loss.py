@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.errors import MachineError
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.models import parameters
@@ -31,7 +32,7 @@ from jprep_keras.models.variables import (
     next_sentence_values,
     pad_ids,
 )
-from jprep_keras.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
+from jprep_keras.worker.loss import class_loss, score_loss, token_loss
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 """A job's precision → Keras's policy."""
@@ -45,8 +46,8 @@ class ModelInputs(NamedTuple):
         lengths: int32, (rows,).
         types: token types, int32, (rows, length); zeros for models that have none.
         positions: of tokens that have a label, int32, (rows, labels); no column for `clm`, `classify` and `regress`.
-        labels: int32, (rows, labels), `NO_LABEL` where there is none. For `clm`, (rows, length): the next token. For
-            `classify` classes, int32, and for `regress` scores, float32, (rows,).
+        labels: int32, (rows, labels), `IGNORE_INDEX` where there is none. For `clm`, (rows, length): the next token.
+            For `classify` classes, int32, and for `regress` scores, float32, (rows,).
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
         next_sentence: classes of sentence pairs, int32, (rows,); zeros for other rows.
         documents: the document of each token, int32, (rows, length): tokens see those of their own only; no column if
@@ -203,7 +204,7 @@ class ModelWithLoss:
         logits = self._logits(hidden, inputs)
         if not self._loss_hook:
             return token_loss(logits, inputs.labels, z_loss), ops.zeros(())
-        known = inputs.labels != NO_LABEL
+        known = inputs.labels != IGNORE_INDEX
         return call_loss(self._loss_hook, logits, ops.where(known, inputs.labels, 0), self._loss_batch(inputs, known))
 
     def _row_loss(self, outputs: Any, inputs: ModelInputs) -> tuple[Any, Any]:

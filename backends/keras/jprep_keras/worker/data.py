@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.dataset.labelled.dataset import LabelledBatch
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.dataset.sampling.sampler import Batch
 from jprep.train.job.config import Job
 from jprep_keras.models.model_with_loss import ModelInputs
 from jprep_keras.planning.layout import Layout
-from jprep_keras.worker.loss import NO_LABEL
 
 _FEWEST = 16
 
@@ -66,7 +66,7 @@ class BatchLoader:
             next_sentence=self._shape(none[:, 0] if pairs is None else pairs, np.int32, 0),
             documents=self._shape(none[:, :0] if documents is None else documents, np.int32, 0),
         )
-        number = count if labelled else int((labels != NO_LABEL).sum())
+        number = count if labelled else int((labels != IGNORE_INDEX).sum())
         return LoadedBatch(inputs, int(batch.lengths.sum()), number, count)
 
     def _labels(self, batch: Batch | LabelledBatch) -> tuple[Integers, npt.NDArray[Any]]:
@@ -76,7 +76,7 @@ class BatchLoader:
             return none, batch.labels
         if self._task == "clm":  # the label of a token is the next token
             following = batch.labels[:, 1:].astype(np.int32)
-            return none, np.pad(following, ((0, 0), (0, 1)), constant_values=NO_LABEL)
+            return none, np.pad(following, ((0, 0), (0, 1)), constant_values=IGNORE_INDEX)
         return labelled_positions(batch.labels)
 
     def _shape(self, values: npt.NDArray[Any], dtype: type[np.generic], fill: int) -> npt.NDArray[Any]:
@@ -91,23 +91,23 @@ def labelled_positions(labels: npt.NDArray[Any]) -> tuple[Integers, Integers]:
     """Return the positions that have a label, and these labels, in as many columns as a few shapes need.
 
     Args:
-        labels: (rows, length), `NO_LABEL` where there is none.
+        labels: (rows, length), `IGNORE_INDEX` where there is none.
 
     Returns:
-        Both (rows, columns): position 0 and `NO_LABEL` where a row has fewer.
+        Both (rows, columns): position 0 and `IGNORE_INDEX` where a row has fewer.
     """
     length = labels.shape[1]
     step = max(_FEWEST, length // 8)
-    known = labels != NO_LABEL
+    known = labels != IGNORE_INDEX
     most = int(known.sum(axis=1).max(initial=1))
     columns = min(length, -(-most // step) * step)
     positions = np.argsort(~known, axis=1, kind="stable")[:, :columns].astype(np.int32)
     chosen = np.take_along_axis(labels, positions, axis=1).astype(np.int32)
-    return np.where(chosen != NO_LABEL, positions, 0).astype(np.int32), chosen
+    return np.where(chosen != IGNORE_INDEX, positions, 0).astype(np.int32), chosen
 
 
 def _type(labels: npt.NDArray[Any]) -> tuple[type[np.generic], int]:
     """Return the type of labels, and the value of rows that only fill the shape."""
     if labels.dtype.kind == "f":
         return np.float32, 0
-    return np.int32, NO_LABEL if labels.ndim > 1 else 0
+    return np.int32, IGNORE_INDEX if labels.ndim > 1 else 0

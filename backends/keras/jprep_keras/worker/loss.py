@@ -6,7 +6,7 @@ from typing import Any
 
 from keras import ops
 
-NO_LABEL = -100
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 
 
 def token_loss(logits: Any, labels: Any, z_loss: float = 0.0) -> Any:
@@ -14,10 +14,10 @@ def token_loss(logits: Any, labels: Any, z_loss: float = 0.0) -> Any:
 
     Args:
         logits: fp32, (rows, tokens, ids).
-        labels: int32, (rows, tokens), `NO_LABEL` where there is none.
+        labels: int32, (rows, tokens), `IGNORE_INDEX` where there is none.
         z_loss: the factor z.
     """
-    known = labels != NO_LABEL
+    known = labels != IGNORE_INDEX
     chosen = ops.take_along_axis(logits, ops.where(known, labels, 0)[..., None], axis=-1)[..., 0]
     normalizer = ops.logsumexp(logits, axis=-1)
     losses = normalizer - chosen + (z_loss * ops.square(normalizer) if z_loss else 0.0)

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from jprep.dataset.exports.tfrecord.reading import Features, find_shards, read_rows
 from jprep.dataset.manifest import TRAIN
-from jprep.dataset.sampling.masking import Masking
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking
 from jprep.dataset.sampling.sampler import Batch, SampleOrder, SamplerConfig, mask_keys
 from jprep.errors import InputError
 from jprep.random.counter_bits import UInt64Array
 from jprep.train.job.config import Job
 from jprep_keras.options import SECTION
-from jprep_keras.worker.loss import NO_LABEL
 
 _WHERE = f"{SECTION}.records"
 
@@ -112,8 +111,8 @@ def _labels(job: Job, rows: Sequence[Features], ids: npt.NDArray[Any], mask: npt
     if "labels" in rows[0]:
         return _stacked(rows, "labels")
     if job.train.task == "clm":
-        return np.where(mask > 0, ids, NO_LABEL).astype(np.int32)
-    labels = np.full_like(ids, NO_LABEL)
+        return np.where(mask > 0, ids, IGNORE_INDEX).astype(np.int32)
+    labels = np.full_like(ids, IGNORE_INDEX)
     weights = _stacked(rows, "masked_lm_weights", np.float32)
     row, column = weights.nonzero()
     labels[row, _stacked(rows, "masked_lm_positions")[row, column]] = _stacked(rows, "masked_lm_ids")[row, column]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
@@ -20,9 +21,6 @@ from jprep_torch.models.replaced_tokens import ReplacedTokenLoss
 from jprep_torch.models.router_loss import router_loss
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.loss import class_loss, score_loss, token_loss, token_loss_xla
-
-NO_LABEL = -100
-"""The label of tokens that have none."""
 
 
 class RtdInputs(NamedTuple):
@@ -44,7 +42,7 @@ class ModelInputs(NamedTuple):
 
     Attributes:
         ids: int64, (rows, length).
-        labels: int64, (rows, length), `NO_LABEL` for tokens without a label; or classes or scores, (rows,) or fewer.
+        labels: int64, (rows, length), `IGNORE_INDEX` where there is none; or classes or scores, (rows,) or fewer.
         lengths: int64, (rows,).
         full: whether no row has padding.
         types: token types, (rows, length); None if the model has none.
@@ -77,7 +75,7 @@ class ModelInputs(NamedTuple):
         """The places of tokens that have a label, counted through all rows, int64, (labels,)."""
         if self.labelled is not None:
             return self.labelled
-        return (self.labels.reshape(-1) != NO_LABEL).nonzero().squeeze(1)
+        return (self.labels.reshape(-1) != IGNORE_INDEX).nonzero().squeeze(1)
 
     @property
     def mask(self) -> Tensor | None:
@@ -188,7 +186,7 @@ class ModelWithLoss(nn.Module):
             vectors, last = self._head(self.model, hidden.reshape(-1, hidden.shape[-1]))
             if self._loss_hook:
                 return self._hook_loss(last(vectors), labels, inputs)
-            return token_loss_xla(vectors, last.weight, last.bias, labels, NO_LABEL, self._ids, z_loss), None
+            return token_loss_xla(vectors, last.weight, last.bias, labels, IGNORE_INDEX, self._ids, z_loss), None
         labels, labelled = labels.reshape(-1), inputs.labelled_tokens
         before = labelled - 1 if self._task == "clm" else labelled  # the token that predicts
         hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, before)
@@ -200,7 +198,7 @@ class ModelWithLoss(nn.Module):
 
     def _hook_loss(self, logits: Tensor, labels: Tensor, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
         assert self._loss_hook
-        known = labels != NO_LABEL
+        known = labels != IGNORE_INDEX
         batch = _loss_batch(inputs)._replace(label_mask=known)
         return call_loss(self._loss_hook, logits.float(), labels.where(known, 0), batch)
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from jprep.dataset.labelled.dataset import LabelledBatch
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.dataset.sampling.sampler import Batch
-from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs, RtdInputs
+from jprep_torch.models.model_with_loss import ModelInputs, RtdInputs
 from jprep_torch.planning.xla import XLA_DEVICES
 
 
@@ -19,7 +20,7 @@ def count_labels(batch: Batch | LabelledBatch, class_weights: Sequence[float] = 
     """Return the number of labels of this process's rows, which its losses are summed over; or their weights' sum."""
     if isinstance(batch, LabelledBatch):
         return sum(class_weights[label] for label in batch.labels) if class_weights else len(batch.labels)
-    labelled = batch.labels != NO_LABEL
+    labelled = batch.labels != IGNORE_INDEX
     return int(labelled.sum())
 
 
@@ -113,7 +114,7 @@ def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, 
 
 def _labelled(labels: np.ndarray[Any, Any], device: torch.device) -> Tensor | None:
     """Return the places of labels; None with XLA, which compiles a program for each number of them."""
-    return None if device.type in XLA_DEVICES else _tensor((labels.reshape(-1) != NO_LABEL).nonzero()[0], device)
+    return None if device.type in XLA_DEVICES else _tensor((labels.reshape(-1) != IGNORE_INDEX).nonzero()[0], device)
 
 
 def _pad_rows(batch: Batch, rows: int) -> Batch:
@@ -123,7 +124,7 @@ def _pad_rows(batch: Batch, rows: int) -> Batch:
     def repeat(field: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.concatenate([field, np.repeat(field[:1], missing, 0)])
 
-    labels = np.concatenate([batch.labels, np.full((missing, batch.labels.shape[1]), NO_LABEL, batch.labels.dtype)])
+    labels = np.concatenate([batch.labels, np.full((missing, batch.labels.shape[1]), IGNORE_INDEX, batch.labels.dtype)])
     documents = None if batch.documents is None else repeat(batch.documents)
     ids, lengths = repeat(batch.input_ids), repeat(batch.lengths)
     return batch._replace(input_ids=ids, lengths=lengths, labels=labels, documents=documents)
@@ -133,7 +134,7 @@ def _no_rows(batch: Batch | LabelledBatch, device: torch.device) -> ModelInputs:
     """Return a row without labels: with a sharded model each process takes part in every forward pass."""
     ids = torch.zeros((1, batch.input_ids.shape[1]), dtype=torch.int64, device=device)
     labelled = isinstance(batch, LabelledBatch)
-    labels = _tensor(batch.labels[:0], device) if labelled else torch.full_like(ids, NO_LABEL)
+    labels = _tensor(batch.labels[:0], device) if labelled else torch.full_like(ids, IGNORE_INDEX)
     documents = torch.zeros_like(ids) if isinstance(batch, Batch) and batch.documents is not None else None
     full = torch.full((1,), ids.shape[1], device=device)
     return ModelInputs(ids, labels, full, full=True, types=None, documents=documents)

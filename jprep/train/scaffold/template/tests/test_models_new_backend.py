@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep_new_backend.models.language_model import LanguageModel
-from jprep_new_backend.worker.loss import NO_LABEL, token_loss
+from jprep_new_backend.worker.loss import token_loss
 
 CONFIG = {"n_layer": 2}
 WIDTH, INNER, VOCABULARY, LENGTH = 4, 6, 11, 5
@@ -27,7 +28,7 @@ def test_the_gradient_equals_finite_differences(weights: dict[str, np.ndarray]) 
     """For every number of every weight."""
     ids = np.random.default_rng(2).integers(0, VOCABULARY, (2, LENGTH))
     labels = np.roll(ids, -1, axis=1)
-    labels[:, -1] = NO_LABEL
+    labels[:, -1] = IGNORE_INDEX
     model, small = LanguageModel(CONFIG, weights), 1e-6
 
     def loss() -> float:

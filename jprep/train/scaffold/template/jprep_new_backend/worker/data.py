@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.dataset.labelled.dataset import LabelledBatch
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.dataset.sampling.sampler import Batch
-from jprep_new_backend.worker.loss import NO_LABEL
 
 
 class ModelInputs(NamedTuple):
@@ -18,7 +18,7 @@ class ModelInputs(NamedTuple):
 
     Attributes:
         ids: int, (rows, length).
-        labels: int, (rows, length): the next token, `NO_LABEL` where there is none.
+        labels: int, (rows, length): the next token, `IGNORE_INDEX` where there is none.
     """
 
     ids: npt.NDArray[Any]
@@ -27,7 +27,7 @@ class ModelInputs(NamedTuple):
 
 def micro_batches(batch: Batch | LabelledBatch, size: int) -> Iterator[ModelInputs]:
     """Yield the rows of a batch, `size` rows at a time. The label of a token is the token after it."""
-    labels = np.full_like(batch.labels, NO_LABEL)
+    labels = np.full_like(batch.labels, IGNORE_INDEX)
     labels[:, :-1] = batch.labels[:, 1:]
     for start in range(0, len(batch.lengths), size):
         part = slice(start, start + size)
@@ -36,4 +36,4 @@ def micro_batches(batch: Batch | LabelledBatch, size: int) -> Iterator[ModelInpu
 
 def count_labels(batch: Batch | LabelledBatch) -> int:
     """Return the number of labels of a batch: the loss is the mean over them."""
-    return int((batch.labels[:, 1:] != NO_LABEL).sum())
+    return int((batch.labels[:, 1:] != IGNORE_INDEX).sum())

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 
-NO_LABEL = -100
+Array = npt.NDArray[Any]
 
 
 def token_loss(logits: Array, labels: Array) -> tuple[float, Array]:
@@ -17,9 +17,9 @@ def token_loss(logits: Array, labels: Array) -> tuple[float, Array]:
 
     Args:
         logits: (rows, length, ids).
-        labels: (rows, length), `NO_LABEL` where there is none.
+        labels: (rows, length), `IGNORE_INDEX` where there is none.
     """
-    known = labels != NO_LABEL
+    known = labels != IGNORE_INDEX
     shifted = logits - logits.max(-1, keepdims=True)
     normalizer = np.log(np.exp(shifted).sum(-1, keepdims=True))
     log_probabilities = shifted - normalizer
