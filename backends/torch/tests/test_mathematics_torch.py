@@ -123,7 +123,7 @@ def test_the_gradient_of_the_token_loss_equals_autograd(bias: bool, padded: int,
     parts = [torch.randn(shape, generator=generator) for shape in ((7, 5), (11, 5), (11,))][: 3 if bias else 2]
     labels = torch.randint(11, (7,), generator=generator)
     ours, plain = ([part.double().requires_grad_() for part in parts] for _ in range(2))
-    loss = token_loss(ours[0], ours[1], ours[2] if bias else None, labels, padded, z)
+    loss = token_loss(ours[0], ours[1], ours[2] if bias else None, labels, padded=padded, z_loss=z)
     (loss / 3).backward()
     logits = nn.functional.linear(*plain)
     normalizers = logits.exp().sum(1).log()
@@ -133,7 +133,7 @@ def test_the_gradient_of_the_token_loss_equals_autograd(bias: bool, padded: int,
     for mine, other in zip(ours, plain, strict=True):
         assert torch.allclose(mine.grad, other.grad, rtol=1e-6, atol=1e-7)
     table = [*(part.detach() for part in ours), *([] if bias else [None])]
-    whole = token_loss_xla(*table, labels, -100, padded, z)
+    whole = token_loss_xla(*table, labels, padded=padded, z_loss=z)
     assert whole.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
@@ -142,8 +142,8 @@ def test_padding_of_the_vocabulary_is_excluded_from_softmax_and_samples():
     hidden, table = torch.randn((7, 5), generator=generator), torch.randn((11, 5), generator=generator)
     labels = torch.randint(11, (7,), generator=generator)
     noise = Noise(torch.arange(7), torch.arange(11))
-    for function, more in ((token_loss_and_samples, ()), (token_loss_and_samples_xla, (-100,))):
-        plain, padded = (function(hidden, table, None, labels, *more, noise, ids) for ids in (11, 128))
+    for function in (token_loss_and_samples, token_loss_and_samples_xla):
+        plain, padded = (function(hidden, table, None, labels, noise=noise, padded=ids) for ids in (11, 128))
         assert torch.allclose(plain[0], padded[0], rtol=1e-6) and torch.equal(plain[1], padded[1])
 
 

@@ -186,7 +186,7 @@ class ModelWithLoss(nn.Module):
             vectors, last = self._head(self.model, hidden.reshape(-1, hidden.shape[-1]))
             if self._loss_hook:
                 return self._hook_loss(last(vectors), labels, inputs)
-            return token_loss_xla(vectors, last.weight, last.bias, labels, IGNORE_INDEX, self._ids, z_loss), None
+            return token_loss_xla(vectors, last.weight, last.bias, labels, padded=self._ids, z_loss=z_loss), None
         labels, labelled = labels.reshape(-1), inputs.labelled_tokens
         before = labelled - 1 if self._task == "clm" else labelled  # the token that predicts
         hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, before)
@@ -194,7 +194,7 @@ class ModelWithLoss(nn.Module):
         vectors, last = self._head(self.model, hidden)
         if self._loss_hook:
             return self._hook_loss(last(vectors), labels, inputs)
-        return token_loss(vectors, last.weight, last.bias, labels, self._ids, z_loss), None
+        return token_loss(vectors, last.weight, last.bias, labels, padded=self._ids, z_loss=z_loss), None
 
     def _hook_loss(self, logits: Tensor, labels: Tensor, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
         assert self._loss_hook

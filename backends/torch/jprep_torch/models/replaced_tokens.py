@@ -63,14 +63,17 @@ class ReplacedTokenLoss:
         if labels.device.type in XLA_DEVICES:
             vectors, last = self._head(generator, hidden)
             noise = Noise(keys, self._words)
-            given = (vectors, last.weight, last.bias, labels, IGNORE_INDEX, noise, self._padded)
-            loss, samples = token_loss_and_samples_xla(*given)
+            loss, samples = token_loss_and_samples_xla(
+                vectors, last.weight, last.bias, labels, noise=noise, padded=self._padded
+            )
             return loss, torch.where(labelled, samples.view_as(labelled), original)
         chosen = inputs.labelled_tokens
         vectors, last = self._head(generator, hidden.index_select(0, chosen))
         noise = Noise(keys.index_select(0, chosen), self._words)
         labels = labels.index_select(0, chosen)
-        loss, samples = token_loss_and_samples(vectors, last.weight, last.bias, labels, noise, self._padded)
+        loss, samples = token_loss_and_samples(
+            vectors, last.weight, last.bias, labels, noise=noise, padded=self._padded
+        )
         return loss, original.reshape(-1).index_copy(0, chosen, samples).view_as(original)
 
     def _hidden(self, model: Any, ids: Tensor, inputs: ModelInputs) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep_torch.models.token_sampling import sample_tokens
 from jprep_torch.worker.distributed.context import DistributedContext
 
@@ -32,7 +33,7 @@ class Noise(NamedTuple):
 
 
 def token_loss(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, padded: int = 0, z_loss: float = 0.0
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, *, padded: int = 0, z_loss: float = 0.0
 ) -> Tensor:
     """Return Σ (z · ln² Z − ln p(label)) of tokens, with the softmax in fp32; Z is its denominator.
 
@@ -49,7 +50,7 @@ def token_loss(
     Returns:
         The sum, in fp32.
     """
-    loss, _ = token_loss_and_samples(hidden, weight, bias, labels, None, padded, z_loss)
+    loss, _ = token_loss_and_samples(hidden, weight, bias, labels, noise=None, padded=padded, z_loss=z_loss)
     return loss
 
 
@@ -58,6 +59,7 @@ def token_loss_and_samples(
     weight: Tensor,
     bias: Tensor | None,
     labels: Tensor,
+    *,
     noise: Noise | None,
     padded: int = 0,
     z_loss: float = 0.0,
@@ -69,19 +71,13 @@ def token_loss_and_samples(
 
 
 def token_loss_xla(
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    labels: Tensor,
-    ignored: int,
-    padded: int = 0,
-    z_loss: float = 0.0,
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, *, padded: int = 0, z_loss: float = 0.0
 ) -> Tensor:
-    """Return `token_loss` of all tokens but those with the label `ignored`, with all logits in memory.
+    """Return `token_loss` of all tokens but those with the label `IGNORE_INDEX`, with all logits in memory.
 
     XLA compiles a program for each number of tokens, so that tokens without a label are not left out before.
     """
-    loss, _ = token_loss_and_samples_xla(hidden, weight, bias, labels, ignored, None, padded, z_loss)
+    loss, _ = token_loss_and_samples_xla(hidden, weight, bias, labels, noise=None, padded=padded, z_loss=z_loss)
     return loss
 
 
@@ -90,16 +86,16 @@ def token_loss_and_samples_xla(
     weight: Tensor,
     bias: Tensor | None,
     labels: Tensor,
-    ignored: int,
+    *,
     noise: Noise | None,
     padded: int = 0,
     z_loss: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Return `token_loss_xla`, and a token sampled for each, (tokens,); none without noise."""
     logits = functional.linear(hidden, *_padded(weight, bias, padded)).float()
-    loss = functional.cross_entropy(logits, labels, ignore_index=ignored, reduction="sum")
+    loss = functional.cross_entropy(logits, labels, ignore_index=IGNORE_INDEX, reduction="sum")
     if z_loss:
-        loss = loss + z_loss * (logits.logsumexp(1).square() * (labels != ignored)).sum()
+        loss = loss + z_loss * (logits.logsumexp(1).square() * (labels != IGNORE_INDEX)).sum()
     if noise is None:
         return loss, labels.new_empty(0)
     return loss, sample_tokens(logits.detach()[:, : len(weight)], *noise)
