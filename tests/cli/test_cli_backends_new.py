@@ -19,7 +19,7 @@ from tests.fakes.small_work import small_work
 
 NAME = "my-framework"
 BACKENDS = ("torch", "deepspeed", "flax", "fairseq_xla", "keras")
-FROM_TORCH = {"trainer.py", "optimizer.py", "loss.py", "data.py", "inference.py"}
+FROM_TORCH = {"trainer.py", "optimizer.py", "data.py", "inference.py"}
 """Modules of the worker that jprep-deepspeed takes from jprep-torch."""
 
 

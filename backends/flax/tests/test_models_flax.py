@@ -15,11 +15,10 @@ from small_models import MODELS, inputs_of, model_with_loss
 
 from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.train.models import parameter_count
-from jprep_flax.models import weights
+from jprep_flax.models import loss, weights
 from jprep_flax.models.dropout import choose_masks, dropout
 from jprep_flax.models.layers import ACTIVATIONS
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
-from jprep_flax.worker import loss
 from tests.fakes.small_models import CASES, IDS, transformers_outputs
 
 

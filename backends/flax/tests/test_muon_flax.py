@@ -16,8 +16,8 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.optimization.optimizer import OptimizerConfig
+from jprep_flax.models.sharding import AXES, map_layers
 from jprep_flax.worker.optimizer import StateArrays, apply_update
-from jprep_flax.worker.sharding import AXES, map_layers
 from jprep_flax.worker.update_rules.muon import orthogonal
 from tests.fakes.muon_run import assert_golden_muon_run
 

@@ -12,8 +12,7 @@ from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config
 from jprep.train.optimization.loss_scale import INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL
 from jprep.train.optimization.optimizer import OptimizerConfig
-from jprep_torch.models.transformers_models import build_model
-from jprep_torch.worker.loss import (
+from jprep_torch.models.loss import (
     Noise,
     class_loss,
     score_loss,
@@ -22,6 +21,7 @@ from jprep_torch.worker.loss import (
     token_loss_and_samples_xla,
     token_loss_xla,
 )
+from jprep_torch.models.transformers_models import build_model
 from jprep_torch.worker.optimizer import LossScale, global_norm, make_optimizer, unscale_and_clip
 
 LOGITS = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [2.0, 0.0, 1.0]]

@@ -20,7 +20,7 @@ from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWithLoss
 from jprep_torch.worker.distributed.context import DistributedContext
-from jprep_torch.worker.loss import Number, add_count, labels_or_count, or_one
+from jprep_torch.worker.loss_divisor import Number, add_count, labels_or_count, or_one
 from jprep_torch.worker.optimizer import LossScale, clip, global_norm, rescale_gradients, set_rate, unscale_and_clip
 from jprep_torch.worker.trainer import StepResult
 

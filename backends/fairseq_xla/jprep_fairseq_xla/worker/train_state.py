@@ -20,7 +20,7 @@ from jprep_fairseq_xla.worker.data import fairseq_sample
 from jprep_fairseq_xla.worker.trainer import FairseqTrainer
 from jprep_torch.models.model_with_loss import ModelInputs, ModelResult
 from jprep_torch.worker.distributed.context import DistributedContext
-from jprep_torch.worker.loss import Number, or_one
+from jprep_torch.worker.loss_divisor import Number, or_one
 from jprep_torch.worker.trainer import StepResult
 
 

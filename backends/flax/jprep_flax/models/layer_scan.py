@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
-from jprep_flax.worker.sharding import shard_batch
+from jprep_flax.models.sharding import shard_batch
 
 ApplyLayer = Callable[[Any, Array, Array | None, Array], Array]
 """Applies one layer: its arguments are the layer, x, the layer's key, and the number of the layer from 0."""

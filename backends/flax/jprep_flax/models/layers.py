@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
-from jprep_flax.worker.sharding import replicate_vectors
+from jprep_flax.models.sharding import replicate_vectors
 
 AxisNames = tuple[str | None, ...]
 

@@ -27,8 +27,8 @@ from jprep_flax.models.heads import (
     next_sentence_logits,
 )
 from jprep_flax.models.layers import LayerFactory
+from jprep_flax.models.loss import class_loss, score_loss, token_loss
 from jprep_flax.models.replaced_tokens import MaskedRows, add_rtd, rtd_loss
-from jprep_flax.worker.loss import class_loss, score_loss, token_loss
 
 
 class ModelInputs(NamedTuple):

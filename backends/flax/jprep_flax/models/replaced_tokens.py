@@ -15,8 +15,8 @@ from jprep_flax.models.architectures.encoder import BertEncoder
 from jprep_flax.models.dropout import GENERATOR_DROPOUT
 from jprep_flax.models.heads import LMHead, add_lm_head, build_lm_head
 from jprep_flax.models.layers import ACTIVATIONS, LayerFactory, Linear, ModuleGroup, set_submodule
+from jprep_flax.models.loss import replaced_loss, token_loss
 from jprep_flax.models.token_sampling import sample_labelled
-from jprep_flax.worker.loss import replaced_loss, token_loss
 
 
 class MaskedRows(NamedTuple):

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jprep.dataset.sampling.token_noise import FIRST, SECOND, SHIFTS, STEP, id_words
-from jprep_flax.worker.loss import Logits, chunks_with_labels, labelled_first
-from jprep_flax.worker.sharding import map_batch
+from jprep_flax.models.loss import Logits, chunks_with_labels, labelled_first
+from jprep_flax.models.sharding import map_batch
 
 
 def sample_labelled(logits: Logits, weights: Any, hidden: Array, labels: Array, keys: Array) -> Array:

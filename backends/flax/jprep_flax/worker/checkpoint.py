@@ -33,10 +33,10 @@ from jprep.train.run.checkpoint_files import (
     write_progress,
 )
 from jprep_flax.models import weights
+from jprep_flax.models.sharding import Index, local_shards, shard_holders
 from jprep_flax.models.weights import TensorLocation
 from jprep_flax.worker.distributed import DistributedContext
 from jprep_flax.worker.optimizer import StateArrays
-from jprep_flax.worker.sharding import Index, local_shards, shard_holders
 
 Shards = dict[str, list[Index]]
 """Name of a tensor → the shards of its array from which a process copies it, or its part of it."""

@@ -15,10 +15,10 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jprep.errors import MachineError
+from jprep_flax.models.sharding import AXES, BATCH_AXES, FSDP, TENSOR
 from jprep_flax.models.stored_array import StoredArray
 from jprep_flax.options import SECTION
 from jprep_flax.planning.layout import Layout
-from jprep_flax.worker.sharding import AXES, BATCH_AXES, FSDP, TENSOR
 
 WEIGHT_AXES: Mapping[str | None, str] = {"embed": FSDP, "heads": TENSOR, "mlp": TENSOR, "vocab": TENSOR}
 """Name of a weight's axis → axis of the mesh along which it is sharded; other axes are replicated."""

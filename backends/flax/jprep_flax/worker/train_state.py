@@ -25,14 +25,14 @@ from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, TrainPr
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
 from jprep_flax.models.dropout import choose_masks
+from jprep_flax.models.loss import class_loss
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_flax.models.sharding import BATCH_AXES
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.checkpoint import Snapshot, snapshot
 from jprep_flax.worker.distributed import DistributedContext
-from jprep_flax.worker.loss import class_loss
 from jprep_flax.worker.optimizer import StateArrays, UpdateKind, apply_update
 from jprep_flax.worker.profiling import OPTIMIZER_SCOPE
-from jprep_flax.worker.sharding import BATCH_AXES
 
 _DTYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
 

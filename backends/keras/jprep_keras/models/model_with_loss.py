@@ -23,6 +23,7 @@ from jprep_keras.models.heads import (
     build_lm_head,
     build_next_sentence_head,
 )
+from jprep_keras.models.loss import class_loss, score_loss, token_loss
 from jprep_keras.models.variables import (
     Value,
     Weights,
@@ -32,7 +33,6 @@ from jprep_keras.models.variables import (
     next_sentence_values,
     pad_ids,
 )
-from jprep_keras.worker.loss import class_loss, score_loss, token_loss
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 """A job's precision → Keras's policy."""

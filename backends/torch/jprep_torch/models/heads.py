@@ -1,6 +1,6 @@
 """The language model heads of transformers' models, split before the last layer.
 
-The loss multiplies by the last layer itself, a chunk of tokens at a time (`jprep_torch.worker.loss`).
+The loss multiplies by the last layer itself, a chunk of tokens at a time (`jprep_torch.models.loss`).
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from jprep_torch.models.custom_head import ModelWithHead
 from jprep_torch.models.custom_loss import LossBatch, call_loss
 from jprep_torch.models.encoder_inputs import encoder_inputs
 from jprep_torch.models.heads import head_of
+from jprep_torch.models.loss import class_loss, score_loss, token_loss, token_loss_xla
 from jprep_torch.models.replaced_tokens import ReplacedTokenLoss
 from jprep_torch.models.router_loss import router_loss
 from jprep_torch.planning.xla import XLA_DEVICES
-from jprep_torch.worker.loss import class_loss, score_loss, token_loss, token_loss_xla
 
 
 class RtdInputs(NamedTuple):

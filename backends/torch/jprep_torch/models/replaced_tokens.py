@@ -12,8 +12,8 @@ from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep.dataset.sampling.token_noise import id_words
 from jprep_torch.models.encoder_inputs import encoder_inputs
 from jprep_torch.models.heads import head_of
+from jprep_torch.models.loss import Noise, replaced_loss, token_loss_and_samples, token_loss_and_samples_xla
 from jprep_torch.planning.xla import XLA_DEVICES
-from jprep_torch.worker.loss import Noise, replaced_loss, token_loss_and_samples, token_loss_and_samples_xla
 
 if TYPE_CHECKING:
     from jprep_torch.models.model_with_loss import ModelInputs

@@ -20,7 +20,7 @@ from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.checkpoint import restore, save
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.parallel_model import ParallelModel, compile_model, enable_gradient_checkpointing
-from jprep_torch.worker.loss import Number, add_count, labels_or_count, or_one
+from jprep_torch.worker.loss_divisor import Number, add_count, labels_or_count, or_one
 from jprep_torch.worker.optimizer import (
     LossScale,
     clip,

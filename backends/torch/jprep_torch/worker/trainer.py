@@ -25,7 +25,7 @@ from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWi
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
 from jprep_torch.worker.distributed.context import DistributedContext
-from jprep_torch.worker.loss import Number, or_one
+from jprep_torch.worker.loss_divisor import Number, or_one
 from jprep_torch.worker.profiling import XLA_NOTE, make_tracer
 from jprep_torch.worker.throughput import ThroughputMeter
 

@@ -15,7 +15,7 @@ from jax import Array
 from jprep.io.safetensors_file import Shape
 from jprep.train.optimization.muon import NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS
 from jprep.train.optimization.optimizer import OptimizerConfig
-from jprep_flax.worker.sharding import map_layers
+from jprep_flax.models.sharding import map_layers
 from jprep_flax.worker.update_rules.adamw import decay_of
 
 MuonStep = Callable[[Array, Array, Array, Array, bool, Shape], tuple[Array, Array]]

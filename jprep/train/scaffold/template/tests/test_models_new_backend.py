@@ -7,7 +7,7 @@ import pytest
 
 from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep_new_backend.models.language_model import LanguageModel
-from jprep_new_backend.worker.loss import token_loss
+from jprep_new_backend.models.loss import token_loss
 
 CONFIG = {"n_layer": 2}
 WIDTH, INNER, VOCABULARY, LENGTH = 4, 6, 11, 5

@@ -10,9 +10,9 @@ import numpy as np
 
 from jprep.train.job.config import Job
 from jprep_new_backend.models.language_model import LanguageModel
+from jprep_new_backend.models.loss import token_loss
 from jprep_new_backend.worker import checkpoint
 from jprep_new_backend.worker.data import ModelInputs
-from jprep_new_backend.worker.loss import token_loss
 
 
 class StepResult(NamedTuple):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jprep.dataset.sampling.masking import IGNORE_INDEX
-from jprep_flax.worker.sharding import batch_shards, sum_over_batch
+from jprep_flax.models.sharding import batch_shards, sum_over_batch
 
 LOGITS_PER_CHUNK = 1 << 23
 """Logits that are in a device's memory at a time."""

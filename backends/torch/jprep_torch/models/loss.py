@@ -1,9 +1,9 @@
-"""Summed losses of tokens (without all logits in memory at once), of classes and of scores, and their divisor."""
+"""Summed losses of tokens (without all logits in memory at once), of classes and of scores."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,10 +11,6 @@ from torch.nn import functional
 
 from jprep.dataset.sampling.masking import IGNORE_INDEX
 from jprep_torch.models.token_sampling import sample_tokens
-from jprep_torch.worker.distributed.context import DistributedContext
-
-Number: TypeAlias = int | float | Tensor
-"""A number that may be on the device."""
 
 LOGITS_PER_CHUNK = 1 << 23
 """Number of logits that are in memory at a time."""
@@ -139,31 +135,6 @@ def score_loss(outputs: Tensor, labels: Tensor) -> Tensor:
         labels: scores, (rows,).
     """
     return functional.mse_loss(outputs.float().squeeze(-1), labels, reduction="sum")
-
-
-def add_count(total: Tensor | None, count: Tensor | None) -> Tensor | None:
-    """Return the sum of the counts of micro-batches; None without a loss hook."""
-    return count if total is None or count is None else total + count
-
-
-def or_one(number: Number) -> Number:
-    """Return a number, or 1 in place of 0."""
-    return torch.where(number > 0, number, 1) if isinstance(number, Tensor) else number or 1
-
-
-def labels_or_count(labels: Number, count: Tensor | None, context: DistributedContext) -> Number:
-    """Return the number that the loss of a global batch is divided by: its labels, or what a loss hook has counted.
-
-    Args:
-        labels: number of labels of the global batch.
-        count: this process's part of a loss hook's count; None without a hook.
-        context: this process's device and rank.
-    """
-    if count is None:
-        return or_one(labels)
-    total = context.sum_over_processes(count.clone())
-    total += total == 0  # a batch without labels has loss 0
-    return total
 
 
 class _TokenLoss(torch.autograd.Function):
