@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from jprep.errors import MachineError
+from jprep.errors import ConfigError, MachineError
 from jprep.io.os_errors import write_error
+from jprep.train.job.config import Job
 from jprep.train.run.ranks import RANKS
 
 
@@ -114,3 +115,14 @@ class RankSync:
             *lines, self._rest = (self._rest + data).split(b"\n")
             self._lines.extend(lines)
         return bool(self._lines)
+
+
+def check_ranks(job: Job, rank: int, world: int) -> None:
+    """Refuse a batch that cannot be divided among the ranks, or a rank that does not exist.
+
+    Raises:
+        ConfigError: the batch cannot be divided.
+    """
+    if world < 1 or not 0 <= rank < world or job.train.batch % world:
+        what = f"a batch of {job.train.batch} rows cannot be divided for rank {rank} of {world}"
+        raise ConfigError(what, fix="set train.batch to a multiple of the number of processes")

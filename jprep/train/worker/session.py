@@ -14,12 +14,13 @@ from types import FrameType
 
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
-from jprep.errors import ConfigError, InputError, JprepError, MachineError
+from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.machine import peak_memory
 from jprep.io.os_errors import write_error
 from jprep.train.job.best import NO_IMPROVEMENT
 from jprep.train.job.config import Job
 from jprep.train.job.intervals import is_interval_end
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
 from jprep.train.run.checkpoints import Rank
 from jprep.train.run.commit import step_of
@@ -34,7 +35,7 @@ from jprep.train.worker.checkpoint_saver import CheckpointSaver
 from jprep.train.worker.out_of_memory import end_figures, memory_errors
 from jprep.train.worker.prefetch import Item, prefetch
 from jprep.train.worker.profiling import open_profiler
-from jprep.train.worker.rank_sync import Decision, DueActions, RankSync
+from jprep.train.worker.rank_sync import Decision, DueActions, RankSync, check_ranks
 from jprep.train.worker.unsupervised import RunStart, await_start, lead_start
 
 _HEARTBEAT_SECONDS = 0.2
@@ -85,7 +86,7 @@ class Session:
 
     def _open(self) -> None:
         self.job = read_job(self.run)
-        _check_ranks(self.job, self._rank, self._world)
+        check_ranks(self.job, self._rank, self._world)
         self._handle_signals()
         timeout, attempt = 60 * self.job.train.silent_minutes, os.environ.get(ATTEMPT, "")
         self._checkpoints = checkpoints_of(self.run, self.job)
@@ -207,6 +208,11 @@ class Session:
         validate = config.validation.enabled and (last or is_interval_end(config.validation, step, self.job))
         self._due = DueActions(save or validate or not step % config.log_every, validate, save, self._stop)
         return self._due
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step's update."""
+        config = self.job.train
+        return learning_rate(step - 1, self.job.steps, config.optimizer.lr, config.schedule)
 
     def log(self, step: int, **figures: float) -> None:
         """Log training metrics, `loss` among them, and the main memory of this process; only rank 0 writes them.
@@ -383,12 +389,6 @@ def run_worker(
     finally:
         if session:
             session.close()
-
-
-def _check_ranks(job: Job, rank: int, world: int) -> None:
-    if world < 1 or not 0 <= rank < world or job.train.batch % world:
-        what = f"a batch of {job.train.batch} rows cannot be divided for rank {rank} of {world}"
-        raise ConfigError(what, fix="set train.batch to a multiple of the number of processes")
 
 
 def _takes_part(run: Path, session: Session | None) -> bool:

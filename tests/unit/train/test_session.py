@@ -21,6 +21,7 @@ from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, open_s
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.lock import hold_lock
 from jprep.train.job.config import CheckpointConfig, ValidationConfig
+from jprep.train.optimization.schedule import learning_rate
 from jprep.train.run.attempt import announce_attempt
 from jprep.train.run.directory import checkpoints_of
 from jprep.train.run.events import read_events
@@ -56,6 +57,14 @@ def test_steps_and_their_batches(tmp_path: Path) -> None:
     for step, batch in seen:
         assert (batch.input_ids == sampler(run).batch(step - 1).input_ids).all()
     assert [step for step, _ in session.batches(from_step=4)] == [5, 6]
+    session.close()
+
+
+def test_the_first_step_has_the_first_learning_rate_of_the_schedule(tmp_path: Path) -> None:
+    session = Session(small_run(tmp_path, steps=6))
+    config = session.job.train
+    rates = [learning_rate(updates, 6, config.optimizer.lr, config.schedule) for updates in range(6)]
+    assert [session.learning_rate(step) for step in range(1, 7)] == rates and len(set(rates)) > 1
     session.close()
 
 

@@ -9,7 +9,6 @@ import numpy.typing as npt
 from jax import Array
 
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
-from jprep.train.optimization.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
@@ -67,7 +66,7 @@ class Trainer:
         """Dispatch a step to the devices."""
         compiled, start = self._state.compiled, time.monotonic()
         with self._profiler.phase("device"):
-            result = self._state.update(step, batch.inputs, self._rate(step))
+            result = self._state.update(step, batch.inputs, self._session.learning_rate(step))
         if self._state.compiled > compiled:
             meter.exclude_compilation(time.monotonic() - start)
         self._pending.append((step, result))
@@ -82,7 +81,7 @@ class Trainer:
         last = self._pending[-1][1]
         self._pending.clear()
         scale = {"scale": float(last.scale)} if self._job.train.precision == "fp16" else {}
-        figures = {"lr": self._rate(step), "norm": float(last.norm), **meter.figures(), **scale}
+        figures = {"lr": self._session.learning_rate(step), "norm": float(last.norm), **meter.figures(), **scale}
         if self._job.train.task == "rtd":
             figures |= self._rtd_figures(last.sums)
         self._session.log(step, **figures | {"loss": float(last.loss)})
@@ -120,7 +119,3 @@ class Trainer:
         """Return the outputs of this process's rows, without those that only fill the shape."""
         local = self._context.local_rows(outputs)
         return local.reshape(-1, local.shape[-1])[:rows]
-
-    def _rate(self, step: int) -> float:
-        section = self._job.train
-        return learning_rate(step - 1, self._job.steps, section.optimizer.lr, section.schedule)

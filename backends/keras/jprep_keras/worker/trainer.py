@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
-from jprep.train.optimization.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import row_labels, validation_metrics
@@ -68,7 +67,7 @@ class Trainer:
     def _update(self, step: int, batch: LoadedBatch) -> None:
         compiled, start = self._state.compiled, time.monotonic()
         with self._session.profiler.phase("device"):
-            self._newest = self._state.update(step, batch, self._rate(step))
+            self._newest = self._state.update(step, batch, self._session.learning_rate(step))
         self._pending.append((step, self._newest))
         if self._state.compiled > compiled:
             self._meter.exclude_compilation(time.monotonic() - start)
@@ -83,7 +82,7 @@ class Trainer:
         last = self._pending[-1][1]
         self._pending.clear()
         scale = {"scale": float(last.scale)} if self._job.train.precision == "fp16" else {}
-        figures = {"lr": self._rate(step), "norm": float(last.norm), **self._meter.figures(), **scale}
+        figures = {"lr": self._session.learning_rate(step), "norm": float(last.norm), **self._meter.figures(), **scale}
         self._session.log(step, loss=float(last.loss), **figures)
 
     def _validate(self, step: int) -> None:
@@ -98,7 +97,3 @@ class Trainer:
         self._session.check(step, loss)  # metrics are defined for finite outputs only
         figures = metrics.figures() if metrics else {}
         self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
-
-    def _rate(self, step: int) -> float:
-        section = self._job.train
-        return learning_rate(step - 1, self._job.steps, section.optimizer.lr, section.schedule)

@@ -15,7 +15,6 @@ from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
-from jprep.train.optimization.schedule import learning_rate
 from jprep.train.run.events import DEVICE_MEMORY
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
@@ -166,7 +165,7 @@ class Trainer:
         if self._job.train.task == "rtd" and result.sums is not None:
             figures |= self._rtd_figures(result.sums)
             del figures["loss"]
-        self._session.log(step, loss=loss, lr=self._learning_rate(step), norm=float(result.norm), **figures)
+        self._session.log(step, loss=loss, lr=self._session.learning_rate(step), norm=float(result.norm), **figures)
 
     def _step(self, step: int, batch: PreparedBatch) -> StepResult:
         self._state.model.train()
@@ -175,7 +174,7 @@ class Trainer:
             labels, tokens = self._totals(batch)
         inputs = [self._with_shares(each, labels, tokens) for each in batch.inputs]
         check = partial(self._session.check, step, name="gradient's norm")
-        result = self._state.update(inputs, labels, self._learning_rate(step), check)
+        result = self._state.update(inputs, labels, self._session.learning_rate(step), check)
         if isinstance(result.norm, Tensor):
             self._unchecked.append((step, result.norm))
         return result
@@ -252,7 +251,3 @@ class Trainer:
         if training and self._job.train.objective == "clm" and "router_aux_loss_coef" in self._job.model:
             factors["router_factor"] = self._job.model["router_aux_loss_coef"]
         return micro_batches(batch, rows, self._micro_batch, self._context.device, types=types, **factors)
-
-    def _learning_rate(self, step: int) -> float:
-        section = self._job.train
-        return learning_rate(step - 1, self._job.steps, section.optimizer.lr, section.schedule)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from jprep.train.optimization.schedule import learning_rate
 from jprep.train.worker.session import Session
 from jprep_new_backend.worker.data import count_labels, micro_batches
 from jprep_new_backend.worker.train_state import TrainState
@@ -21,17 +20,16 @@ class Trainer:
 
     def __init__(self, session: Session, state: TrainState, micro_batch: int) -> None:
         self._session, self._state, self._micro_batch = session, state, micro_batch
-        self._job = session.job
 
     def train(self) -> None:
         """Train until the session has no more batches."""
         for step, batch in self._session.batches():
             with np.errstate(over="ignore", invalid="ignore"):  # the session checks that the loss is finite
                 parts = micro_batches(batch, self._micro_batch)
-                result = self._state.update(parts, count_labels(batch), self._rate(step))
+                result = self._state.update(parts, count_labels(batch), self._session.learning_rate(step))
             due = self._session.due(step)
             if due.log:
-                self._session.log(step, loss=result.loss, lr=self._rate(step), norm=result.norm)
+                self._session.log(step, loss=result.loss, lr=self._session.learning_rate(step), norm=result.norm)
             if due.validate:
                 self._validate(step)
             if due.checkpoint:
@@ -45,7 +43,3 @@ class Trainer:
             loss += sum((self._state.loss(inputs) for inputs in parts), 0.0)
             labels += count_labels(batch)
         self._session.validated(step, loss / max(labels, 1))
-
-    def _rate(self, step: int) -> float:
-        section = self._job.train
-        return learning_rate(step - 1, self._job.steps, section.optimizer.lr, section.schedule)
