@@ -42,7 +42,7 @@ def small_model(kind: str, device: torch.device, options: dict[str, Any]) -> Any
     shapes = {name: spec.shape for name, spec in parameters(config, task).items()}
     weights = {name: random.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
     given = model_options(config) | {"tpu" if DEVICE == "xla" else "cpu": True} | options
-    built = build_fairseq_model(config, task, given, weights)
+    built = build_fairseq_model(config, task, given, weights.__getitem__)
     built.model.to(device)
     return built
 

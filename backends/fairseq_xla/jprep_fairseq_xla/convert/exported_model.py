@@ -1,52 +1,30 @@
-"""Read an exported model that fairseq supports: its config, and its weights under transformers' names."""
+"""Read an exported model that fairseq supports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from jprep.errors import InputError
-from jprep.io.safetensors_file import Floats, TensorFiles
 from jprep.train.exporting.manifest import read_config
-from jprep.train.models import parameters
+from jprep.train.inference.exported_model import weight_reader
+from jprep_fairseq_xla.models.weights import ReadTensor
 from jprep_fairseq_xla.planning.fairseq_options import TASKS
 
 _CLASS_SUFFIXES = ("ForMaskedLM", "LMHeadModel")
 
 
-def read_exported_model(folder: Path) -> tuple[dict[str, Any], Mapping[str, Floats]]:
-    """Return an exported model's config, and its weights in fp32.
+def read_exported_model(folder: Path) -> tuple[dict[str, Any], ReadTensor]:
+    """Return an exported model's config, and a function that reads a weight by transformers' name, in fp32.
+
+    The function raises InputError if the weight is missing, or has another shape.
 
     Raises:
-        InputError: fairseq has no such model, or weights are missing.
+        InputError: fairseq has no such model, or the file with its weights cannot be read.
     """
     config = read_config(folder)
     [name] = config["architectures"]
     if config["model_type"] not in TASKS or not name.endswith(_CLASS_SUFFIXES):
         fix = "use a roberta, bert or gpt2 that jprep exported for mlm or clm, or another backend"
         raise InputError(f"fairseq does not support a {name}", where=str(folder), fix=fix)
-    specs = parameters(config, TASKS[config["model_type"]])
-    return config, _ExportedWeights(folder, {name: spec.shape for name, spec in specs.items()})
-
-
-class _ExportedWeights(Mapping[str, Floats]):
-    """An export's tensors, in fp32 whatever the type of the file."""
-
-    def __init__(self, folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
-        self._files, self._shapes = TensorFiles([folder / "model.safetensors"]), shapes
-        for name, shape in shapes.items():
-            if name not in self._files or self._files.entries[name][1].shape != shape:
-                what = f"the file lacks the tensor {name}"
-                raise InputError(what, where=str(folder), fix="export the model again")
-
-    def __getitem__(self, name: str) -> Floats:
-        return np.concatenate(list(self._files.blocks(name))).reshape(self._shapes[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shapes)
-
-    def __len__(self) -> int:
-        return len(self._shapes)
+    return config, weight_reader(folder, config, TASKS[config["model_type"]])

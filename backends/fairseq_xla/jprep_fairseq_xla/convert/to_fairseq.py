@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from jprep_fairseq_xla.convert.detect_model import (
 )
 from jprep_fairseq_xla.convert.dictionaries import SPECIAL_SYMBOL_COUNT
 from jprep_fairseq_xla.convert.exported_model import read_exported_model
-from jprep_fairseq_xla.models.weights import TOKEN_TYPE_TABLE, to_fairseq_weights
+from jprep_fairseq_xla.models.weights import TOKEN_TYPE_TABLE, ReadTensor, to_fairseq_weights
 from jprep_fairseq_xla.planning.fairseq_options import TASKS, FairseqOptions, command_line, model_options
 from jprep_fairseq_xla.worker.patches import import_fairseq
 
@@ -53,12 +52,12 @@ def to_fairseq(exported: Path, folder: Path) -> None:
     import_fairseq("cpu")
     manifest = read_export(exported)
     verify_export(exported, manifest)
-    config, weights = read_exported_model(exported)
+    config, read = read_exported_model(exported)
     _check_config(config, exported)
     names, model = symbols(exported), _read(exported / "spm.model")
     if words := spell_words(exported, names):
         names, model = words
-    state = _checkpoint(config, weights, manifest.step)
+    state = _checkpoint(config, read, manifest.step)
     with atomic_folder(folder, _refuse_other_files) as partial:
         listed = names[SPECIAL_SYMBOL_COUNT:] if config["model_type"] == "gpt2" else names[SPECIAL_SYMBOL_COUNT:-1]
         (partial / DICTIONARY).write_text("".join(f"{symbol} 1\n" for symbol in listed), encoding="utf-8")
@@ -100,10 +99,10 @@ def _check_config(config: dict[str, Any], exported: Path) -> None:
         raise ConfigError(what, where=path, fix='train with train.model.config.hidden_act = "gelu"')
 
 
-def _checkpoint(config: dict[str, Any], weights: Mapping[str, Floats], updates: int) -> dict[str, Any]:
+def _checkpoint(config: dict[str, Any], read: ReadTensor, updates: int) -> dict[str, Any]:
     """Return a checkpoint as fairseq's trainer saves it, without an optimizer."""
     task = TASKS[config["model_type"]]
-    converted = to_fairseq_weights(config, task, weights.__getitem__, fairseq_positions=True)
+    converted = to_fairseq_weights(config, task, read, fairseq_positions=True)
     return {
         "args": None,
         "cfg": _configuration(config, FAIRSEQ_TASKS[task]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -12,10 +11,9 @@ from fairseq.tasks import setup_task
 from torch import Tensor, nn
 
 import jprep_fairseq_xla.worker.loss  # noqa: F401 - registers the task
-from jprep.io.safetensors_file import Floats
 from jprep.train.models import parameters
 from jprep_fairseq_xla.models.documents import RowDocuments
-from jprep_fairseq_xla.models.weights import tensor_locations, to_fairseq_weights
+from jprep_fairseq_xla.models.weights import ReadTensor, tensor_locations, to_fairseq_weights
 from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions, command_line
 
 _NO_ID = -1
@@ -40,7 +38,7 @@ class FairseqModel(NamedTuple):
 
 
 def build_fairseq_model(
-    config: dict[str, Any], task: str, fairseq_options: FairseqOptions, weights: Mapping[str, Floats]
+    config: dict[str, Any], task: str, fairseq_options: FairseqOptions, read: ReadTensor
 ) -> FairseqModel:
     """Build a model and load its weights.
 
@@ -48,7 +46,7 @@ def build_fairseq_model(
         config: the config of transformers.
         task: the task whose model and loss the job has.
         fairseq_options: fairseq's options.
-        weights: weights by transformers' names.
+        read: returns a weight of transformers by name.
     """
     parser = options.get_training_parser(default_task="jprep")
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, command_line(fairseq_options)))
@@ -56,7 +54,7 @@ def build_fairseq_model(
     model = fairseq_task.build_model(cfg.model)
     fairseq_task.masking_documents = _row_documents(model, config).masking_documents
     _adapt(model, config)
-    _load(model, config, task, weights)
+    _load(model, config, task, read)
     trained = _freeze_untrained(model, config, task)
     return FairseqModel(cfg, fairseq_task, model, fairseq_task.build_criterion(cfg.criterion), trained)
 
@@ -106,10 +104,10 @@ def _add_token_type(encoder: Any) -> None:
     encoder.embed_positions.register_forward_hook(with_token_type)
 
 
-def _load(model: Any, config: dict[str, Any], task: str, weights: Mapping[str, Floats]) -> None:
+def _load(model: Any, config: dict[str, Any], task: str, read: ReadTensor) -> None:
     own = dict(model.named_parameters(remove_duplicate=False))
     with torch.no_grad():
-        for name, array in to_fairseq_weights(config, task, weights.__getitem__).items():
+        for name, array in to_fairseq_weights(config, task, read).items():
             own[name].copy_(torch.from_numpy(array))
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from jprep.errors import InputError
-from jprep.train.inference.decoding import next_token
-from jprep.train.inference.protocol import FillMask, Generate, Request, Response, TokenProbability
+from jprep.train.inference.decoding import most_probable, next_token
+from jprep.train.inference.protocol import FillMask, Generate, Request, Response
 from jprep.train.inference.server import check_request, serve
 from jprep_fairseq_xla.convert.exported_model import read_exported_model
 from jprep_fairseq_xla.planning.fairseq_options import TASKS, model_options
@@ -41,8 +41,8 @@ def load_model(folder: Path) -> tuple[Any, dict[str, Any]]:
     import_fairseq("cpu")
     from jprep_fairseq_xla.models.fairseq_models import build_fairseq_model
 
-    config, weights = read_exported_model(folder)
-    built = build_fairseq_model(config, TASKS[config["model_type"]], model_options(config) | {"cpu": True}, weights)
+    config, read = read_exported_model(folder)
+    built = build_fairseq_model(config, TASKS[config["model_type"]], model_options(config) | {"cpu": True}, read)
     return built.model.eval(), config
 
 
@@ -73,10 +73,8 @@ def logits(model: Any, config: dict[str, Any], ids: Tensor) -> Tensor:
 
 def _fill_mask(model: Any, config: dict[str, Any], request: FillMask) -> Response:
     positions = [position for position, token in enumerate(request.ids) if token == request.mask]
-    probabilities = logits(model, config, torch.tensor([request.ids]))[0, positions].double().softmax(-1)
-    top = probabilities.topk(min(request.top, probabilities.shape[-1]))
-    rows = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-    return Response(masks=[[TokenProbability(*pair) for pair in zip(*row, strict=True)] for row in rows])
+    found = logits(model, config, torch.tensor([request.ids]))[0, positions].double().numpy()
+    return Response(masks=[most_probable(row, request.top) for row in found])
 
 
 def _generate(model: Any, request: Generate) -> Response:

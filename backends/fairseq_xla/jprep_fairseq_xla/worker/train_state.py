@@ -48,7 +48,7 @@ class TrainState:
         self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
-        self._built = build_fairseq_model(job.model, job.train.objective, options, weights)
+        self._built = build_fairseq_model(job.model, job.train.objective, options, weights.__getitem__)
         self._built.task.precision = partial(context.autocast, job.train.precision)
         self._built.task.profiler = profiler or self._built.task.profiler
         self._trainer = FairseqTrainer(self._built, job, context.rank)

@@ -14,9 +14,9 @@ import transformers
 from torch.nn.functional import cross_entropy
 
 from jprep.errors import InputError
-from jprep.train.inference.decoding import next_token
+from jprep.train.inference.decoding import most_probable, next_token
 from jprep.train.inference.exported_model import task_of, weight_reader
-from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, Score, TokenProbability
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, Score
 from jprep.train.inference.server import check_request, check_score, serve
 from jprep.train.models import FAMILIES
 from jprep.train.models.registry import is_plugin_model
@@ -146,10 +146,8 @@ def _row(model: Any, ids: list[int]) -> torch.Tensor:
 
 def _fill_mask(model: Any, request: FillMask) -> Response:
     positions = [position for position, token in enumerate(request.ids) if token == request.mask]
-    probabilities = model(input_ids=_row(model, request.ids)).logits[0, positions].double().softmax(-1)
-    top = probabilities.topk(min(request.top, probabilities.shape[-1]))
-    rows = zip(top.indices.tolist(), top.values.tolist(), strict=True)
-    return Response(masks=[[TokenProbability(*pair) for pair in zip(*row, strict=True)] for row in rows])
+    logits = model(input_ids=_row(model, request.ids)).logits[0, positions].double().cpu().numpy()
+    return Response(masks=[most_probable(row, request.top) for row in logits])
 
 
 def _generate(model: Any, request: Generate) -> Response:
