@@ -11,6 +11,7 @@ import pytest
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Nodes, Plan
 from jprep.train.planning import checks as shared_checks
+from jprep.train.planning import machine
 from jprep.train.run.directory import read_job
 from jprep_flax.backend import Flax
 from jprep_flax.options import Options
@@ -178,5 +179,5 @@ def test_check_reports_a_device_that_jax_cannot_use(
 ) -> None:
     monkeypatch.setattr(shared_checks, "worker_python", lambda backend, options: Path("python"))
     monkeypatch.setattr(checks, "probe_output", lambda python, code: f"0.10 0.12 {found}")
-    monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"])
+    monkeypatch.setattr(machine, "accelerators", lambda: ["a GPU"])
     assert Flax().check(Options(device=device))[-1].level == level

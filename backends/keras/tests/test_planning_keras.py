@@ -14,6 +14,7 @@ from jprep.train.backend import Host, Plan
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config
 from jprep.train.planning import checks as shared_checks
+from jprep.train.planning import machine
 from jprep.train.run.directory import read_job
 from jprep_keras.backend import Keras
 from jprep_keras.options import Options
@@ -115,7 +116,7 @@ def test_check_reports_a_device_that_the_engine_cannot_use(
 ) -> None:
     monkeypatch.setattr(shared_checks, "worker_python", lambda backend, options: Path("python"))
     monkeypatch.setattr(checks, "probe_output", lambda python, code: f"3.15 0.32 2.21 {found}")
-    monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"])
+    monkeypatch.setattr(machine, "accelerators", lambda: ["a GPU"])
     assert Keras().check(Options(device=device))[-1].level == level
 
 

@@ -110,6 +110,21 @@ def detect_device(options: MachineOptions, host: Host) -> DeviceKind:
     return "gpu" if host.devices else "tpu" if tpu_count() else "cpu"
 
 
+def expected_device(device: str, options: MachineOptions, found: str) -> str:
+    """Return the kind of device that the environment of a backend should have.
+
+    Args:
+        device: the option `device`; `auto` is that of the named machine, or a GPU of this one.
+        options: the backend's options.
+        found: the device that `auto` is if neither names another.
+    """
+    if device != "auto":
+        return device
+    if _tpu_type(options):
+        return "tpu"
+    return "gpu" if options.gpu or accelerators() else found
+
+
 def plans_tpu(options: MachineOptions) -> bool:
     """Return whether a plan that may use TPUs gets some: named ones, or this machine's."""
     return bool(_tpu_type(options)) or tpu_count() > 0

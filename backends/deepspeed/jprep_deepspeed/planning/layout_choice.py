@@ -19,6 +19,7 @@ from jprep_deepspeed.planning.memory import MemoryEstimate, estimate_memory
 from jprep_deepspeed.planning.stage_selection import StageSelector
 from jprep_deepspeed.planning.user_config import UserConfig
 from jprep_torch.planning.checks import check_experts
+from jprep_torch.planning.layout import cuda_or_cpu
 
 
 class ChosenLayout(NamedTuple):
@@ -59,7 +60,7 @@ def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
     """
     check_options(given)
     check_experts(job)
-    device = _choose_device(given, host)
+    device: Device = cuda_or_cpu(given, host) if given.device == "auto" else given.device
     processes = processes_per_host(given.processes, host, SECTION, on_gpus=device == "cuda")
     world = processes * host_count(host)
     rows = rows_per_device(job.train.batch, world, SECTION)
@@ -112,12 +113,6 @@ def _widest_layout(options: Options, device: Device, world: int, rows: int) -> L
 
 def _optimizer_place(options: Options) -> Offload:
     return "none" if options.offload_optimizer == "auto" else options.offload_optimizer
-
-
-def _choose_device(options: Options, host: Host) -> Device:
-    if options.device != "auto":
-        return options.device
-    return "cuda" if host.devices or options.gpu else "cpu"
 
 
 def _allowed_stages(options: Options, world: int) -> list[int]:

@@ -11,8 +11,7 @@ from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.models import FAMILIES
 from jprep.train.planning.checks import check_no_8bit_averages, check_ranges, missing_device
-from jprep.train.planning.host import accelerators
-from jprep.train.planning.machine import planned_elsewhere
+from jprep.train.planning.machine import expected_device, planned_elsewhere
 from jprep_flax.options import SECTION, Options
 
 MODEL_TYPES = ("gpt2", "llama", "qwen3", "bert", "roberta", "electra", "modernbert", "deberta-v2")
@@ -73,15 +72,7 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     """
     jax, flax, count, platform = probe_output(python, _PROBE).split()
     versions = Finding(f"JAX {jax}, Flax {flax}, {count} usable devices ({platform})")
-    wanted = (
-        options.device
-        if options.device != "auto"
-        else "tpu"
-        if options.tpu_type
-        else "gpu"
-        if options.gpu or accelerators()
-        else platform
-    )
+    wanted = expected_device(options.device, options, platform)
     if wanted in (platform, "cpu"):
         return [versions]
     extra = "jax[tpu]" if wanted == "tpu" else "jax[cuda13]"

@@ -11,8 +11,7 @@ from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.models.rope import SCALING
 from jprep.train.planning.checks import check_ranges, missing_device
-from jprep.train.planning.host import accelerators
-from jprep.train.planning.machine import planned_elsewhere
+from jprep.train.planning.machine import expected_device, planned_elsewhere
 from jprep_keras.options import SECTION, Options
 
 MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
@@ -92,15 +91,7 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     name = {"tensorflow": "TensorFlow", "jax": "JAX"}[engine]
     devices = ", ".join(f"{count} {kind.upper()}s" for kind, count in found.items() if count) or "no accelerator"
     versions = Finding(f"Keras {keras}, KerasHub {hub}, {name} {version}: {devices}")
-    wanted = (
-        options.device
-        if options.device != "auto"
-        else "tpu"
-        if options.tpu_type
-        else "gpu"
-        if options.gpu or accelerators()
-        else "cpu"
-    )
+    wanted = expected_device(options.device, options, "cpu")
     if wanted == "cpu" or found[wanted] or (wanted == "tpu" and options.tpu != "local"):
         return [versions]
     fix = f'{_install(engine, wanted)}, or {SECTION}.device = "cpu"'

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from jprep.train.backend import DeviceKind, Host, MicroBatchEstimate, Target
 from jprep.train.hosts.processes import host_count, processes_per_host, refuse_hosts
 from jprep.train.job.config import Job
 from jprep.train.planning.host import tpu_count
-from jprep.train.planning.machine import check_machine, devices_per_host, plans_tpu
+from jprep.train.planning.machine import MachineOptions, check_machine, devices_per_host, plans_tpu
 from jprep.train.planning.memory_fit import fits_memory, make_target
 from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_torch.options import SECTION, Device, Options
@@ -58,7 +58,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     Raises:
         ConfigError: the batch cannot be divided, an option is out of range, or options exclude each other.
     """
-    device = _choose_device(options, host)
+    device: Device = cuda_or_cpu(options, host) if options.device == "auto" else options.device
     check_options(job, options, device)
     check_machine(options, options.device, _device_kind(options, device), SECTION)
     processes, hosts = _processes(options, host, device), options.hosts if device == "xla" else host_count(host)
@@ -88,9 +88,8 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     )
 
 
-def _choose_device(options: Options, host: Host) -> Device:
-    if options.device != "auto":
-        return options.device
+def cuda_or_cpu(options: MachineOptions, host: Host) -> Literal["cuda", "cpu"]:
+    """Return the device that `auto` means: a named GPU or GPUs of the machine, else its CPU."""
     return "cuda" if host.devices or options.gpu else "cpu"
 
 
