@@ -70,6 +70,21 @@ def atomic_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]
             _tidy(sibling, target)
 
 
+def refuse_other_files(folder: Path, own: Container[str]) -> None:
+    """Check that an output directory holds no other files than a conversion writes, which may be replaced.
+
+    Args:
+        folder: the output directory, which need not exist.
+        own: names of the files that the conversion writes.
+
+    Raises:
+        ConfigError: it holds other files, or is a file.
+    """
+    if folder.exists() and (not folder.is_dir() or any(path.name not in own for path in folder.iterdir())):
+        what, fix = "the output directory holds other files", "choose another directory, or delete these files"
+        raise ConfigError(what, where=str(folder), fix=fix)
+
+
 @contextlib.contextmanager
 def _removed(folder: Path) -> Iterator[None]:
     """Delete a folder after the block, and those of its parents that did not exist before, if they are empty."""

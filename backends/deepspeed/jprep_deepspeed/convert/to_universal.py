@@ -16,13 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jprep.errors import ConfigError, MachineError
+from jprep.errors import ConfigError
 from jprep.io.safetensors_file import Floats
 from jprep.train.exporting.output_folder import atomic_folder
 from jprep.train.pretrained.universal import AVERAGE_FILES, FP32, LATEST, STEP, ZERO
 from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, TrainProgress
 from jprep.train.run.commit import step_of
 from jprep_torch.models.expert_weights import model_name, read_weight
+from jprep_torch.worker.torch_file import save_torch_file
 
 OPTIMIZER_STATE = "optimizer_state.pt"
 
@@ -51,9 +52,9 @@ def to_universal(checkpoint: Path, folder: Path) -> None:
     tag = f"global_step{step}"
     with atomic_folder(folder, _refuse_other_files) as partial:
         trained = _write_tensors(reader, partial / tag / ZERO)
-        _save(_optimizer_state(reader.progress, trained), partial / tag / ZERO / OPTIMIZER_STATE)
+        save_torch_file(_optimizer_state(reader.progress, trained), partial / tag / ZERO / OPTIMIZER_STATE)
         for name in MODEL_STATES:
-            _save(_model_state(reader.progress, step), partial / tag / name)
+            save_torch_file(_model_state(reader.progress, step), partial / tag / name)
         (partial / LATEST).write_text(tag, encoding="utf-8")
 
 
@@ -63,12 +64,12 @@ def _write_tensors(reader: CheckpointReader, zero: Path) -> int:
     names = dict.fromkeys(model_name(name) for name in sorted(reader.weights))
     for name in names:
         folder = zero / name
-        _save(_tensor(reader.weights, name), folder / FP32)
+        save_torch_file(_tensor(reader.weights, name), folder / FP32)
         own = {mark: f"{mark}.{name}" for mark in AVERAGES if f"{mark}.{name}" in averages}
         for mark, average in own.items():
-            _save(_tensor(reader.averages, average), folder / AVERAGE_FILES[mark])
+            save_torch_file(_tensor(reader.averages, average), folder / AVERAGE_FILES[mark])
         if own:
-            _save(_count(reader.progress), folder / STEP)
+            save_torch_file(_count(reader.progress), folder / STEP)
     return sum(f"{AVERAGES[0]}.{name}" in averages for name in names)
 
 
@@ -111,16 +112,6 @@ def _model_state(progress: TrainProgress, step: int) -> dict[str, Any]:
         "ds_version": version("deepspeed"),
         "universal_checkpoint_info": {"universal_checkpoint_version": FORMAT_VERSION},
     }
-
-
-def _save(value: Any, path: Path) -> None:
-    """Save a file; PyTorch raises RuntimeError for a full disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        torch.save(value, path)
-    except RuntimeError as error:
-        what, fix = f"cannot write: {error}", "free disk space, or choose another directory"
-        raise MachineError(what, where=str(path), fix=fix) from error
 
 
 def _refuse_other_files(folder: Path) -> None:

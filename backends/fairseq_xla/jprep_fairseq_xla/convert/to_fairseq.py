@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from jprep.dataset.exports.fairseq import spell_words, symbols
-from jprep.errors import ConfigError, MachineError
+from jprep.errors import ConfigError
 from jprep.io.safetensors_file import Floats
 from jprep.train.exporting.manifest import read_export, verify_export
-from jprep.train.exporting.output_folder import atomic_folder
+from jprep.train.exporting.output_folder import atomic_folder, refuse_other_files
 from jprep_fairseq_xla.convert.detect_model import (
     FAIRSEQ_TASKS,
     LAYER_NORM_EPSILON,
@@ -25,9 +25,12 @@ from jprep_fairseq_xla.convert.exported_model import read_exported_model
 from jprep_fairseq_xla.models.weights import TOKEN_TYPE_TABLE, ReadTensor, to_fairseq_weights
 from jprep_fairseq_xla.planning.fairseq_options import TASKS, FairseqOptions, command_line, model_options
 from jprep_fairseq_xla.worker.patches import import_fairseq
+from jprep_torch.worker.torch_file import save_torch_file
 
 CHECKPOINT, DICTIONARY, SENTENCEPIECE = "model.pt", "dict.txt", "sentencepiece.bpe.model"
 """The files of the directory; fairseq's hub interface expects the name of the last."""
+
+_OWN_FILES = (CHECKPOINT, DICTIONARY, SENTENCEPIECE)
 
 _MACHINE = {"distributed_world_size": 1, "distributed_num_procs": 1, "nprocs_per_node": 1, "device_id": 0}
 """Options whose defaults fairseq takes from the machine: its GPUs and environment variables."""
@@ -48,7 +51,7 @@ def to_fairseq(exported: Path, folder: Path) -> None:
         InputError: weights are missing.
         MachineError: the installed versions are not those that the patches are for, or the disk is full.
     """
-    _refuse_other_files(folder)
+    refuse_other_files(folder, _OWN_FILES)
     import_fairseq("cpu")
     manifest = read_export(exported)
     verify_export(exported, manifest)
@@ -58,33 +61,16 @@ def to_fairseq(exported: Path, folder: Path) -> None:
     if words := spell_words(exported, names):
         names, model = words
     state = _checkpoint(config, read, manifest.step)
-    with atomic_folder(folder, _refuse_other_files) as partial:
+    with atomic_folder(folder, lambda found: refuse_other_files(found, _OWN_FILES)) as partial:
         listed = names[SPECIAL_SYMBOL_COUNT:] if config["model_type"] == "gpt2" else names[SPECIAL_SYMBOL_COUNT:-1]
         (partial / DICTIONARY).write_text("".join(f"{symbol} 1\n" for symbol in listed), encoding="utf-8")
         if model:
             (partial / SENTENCEPIECE).write_bytes(model)
-        _save(state, partial / CHECKPOINT)
+        save_torch_file(state, partial / CHECKPOINT)
 
 
 def _read(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
-
-
-def _refuse_other_files(folder: Path) -> None:
-    """Raise ConfigError if the output directory holds files that were not written here."""
-    own = (CHECKPOINT, DICTIONARY, SENTENCEPIECE)
-    if folder.exists() and (not folder.is_dir() or any(path.name not in own for path in folder.iterdir())):
-        what, fix = "the output directory holds other files", "choose another directory, or delete these files"
-        raise ConfigError(what, where=str(folder), fix=fix)
-
-
-def _save(state: dict[str, Any], path: Path) -> None:
-    """Save a checkpoint; PyTorch raises RuntimeError for a full disk."""
-    try:
-        torch.save(state, path)
-    except RuntimeError as error:
-        what, fix = f"cannot write the checkpoint: {error}", "free disk space, or choose another directory"
-        raise MachineError(what, where=str(path), fix=fix) from error
 
 
 def _check_config(config: dict[str, Any], exported: Path) -> None:

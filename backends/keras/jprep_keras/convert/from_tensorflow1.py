@@ -13,12 +13,13 @@ import numpy as np
 
 from jprep.errors import ConfigError, InputError
 from jprep.io.safetensors_file import Floats, write_tensors
-from jprep.train.exporting.output_folder import atomic_folder
+from jprep.train.exporting.output_folder import atomic_folder, refuse_other_files
 from jprep_keras.convert.configs import make_config, read_stated_config
 from jprep_keras.convert.names import Part, TensorSource, model_type, tensor_sources, unknown_variables, weight_names
 
 WEIGHTS, CONFIG, VOCABULARY, TOKENIZER_CONFIG = "model.safetensors", "config.json", "vocab.txt", "tokenizer_config.json"
 
+_OWN_FILES = (WEIGHTS, CONFIG, VOCABULARY, TOKENIZER_CONFIG)
 _SPECIAL = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _ELECTRA = {"discriminator": "ElectraForPreTraining", "generator": "ElectraForMaskedLM"}
 
@@ -50,7 +51,7 @@ def from_tensorflow1(checkpoint: Path, folder: Path, options: ConversionOptions)
         InputError: a part of the model is missing, or a weight is NaN or infinite.
         MachineError: the disk is full or not writable.
     """
-    _refuse_other_files(folder)
+    refuse_other_files(folder, _OWN_FILES)
     reader = _open(checkpoint)
     shapes = {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
     variables = weight_names(shapes)
@@ -68,7 +69,7 @@ def from_tensorflow1(checkpoint: Path, folder: Path, options: ConversionOptions)
     def blocks(name: str) -> Iterator[Floats]:
         yield _array(reader, sources[name], name, checkpoint)
 
-    with atomic_folder(folder, _refuse_other_files) as partial:
+    with atomic_folder(folder, lambda found: refuse_other_files(found, _OWN_FILES)) as partial:
         write_tensors(partial / WEIGHTS, tensors, blocks)
         _write(partial / CONFIG, config)
         if vocabulary:
@@ -136,11 +137,3 @@ def _write_tokenizer(vocabulary: Path, folder: Path, config: dict[str, Any]) -> 
 
 def _write(path: Path, fields: dict[str, Any]) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(fields.items()))), indent=2) + b"\n")
-
-
-def _refuse_other_files(folder: Path) -> None:
-    """Raise ConfigError if the output directory holds files that were not written here."""
-    own = (WEIGHTS, CONFIG, VOCABULARY, TOKENIZER_CONFIG)
-    if folder.exists() and (not folder.is_dir() or any(path.name not in own for path in folder.iterdir())):
-        what, fix = "the output directory holds other files", "choose another directory, or delete these files"
-        raise ConfigError(what, where=str(folder), fix=fix)
