@@ -59,7 +59,7 @@ class FairseqXla(Backend):
             env=worker_environment(layout, options, host),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
-            micro_batch=layout.micro_batch // layout.hosts,
+            micro_batch=layout.micro_batch,
             accumulate=layout.accumulate,
             memory=layout.memory,
             notes=_notes(run, layout, tpu=plans_tpu(options)),

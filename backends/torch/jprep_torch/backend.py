@@ -62,7 +62,7 @@ class Torch(Backend):
             env=env | (xla.environment_variables(layout.devices, tpu=tpu) if layout.device == "xla" else {}),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
-            micro_batch=layout.micro_batch // (layout.hosts if layout.device == "xla" else 1),
+            micro_batch=layout.micro_batch,
             accumulate=layout.accumulate,
             memory=layout.memory,
             notes=_notes(layout, run, tpu=tpu),

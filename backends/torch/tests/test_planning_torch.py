@@ -106,6 +106,7 @@ def test_each_xla_host_has_one_process(run: Path, monkeypatch: pytest.MonkeyPatc
     found = plan(run, CPU, device="xla", hosts=2)
     assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 2, 2, 1)
     assert {"--devices", "4", "--hosts", "2"} <= set(found.argv) and found.env["WORLD_SIZE"] == "1"
+    assert found.argv[found.argv.index("--micro-batch") + 1] == "4"
     assert found.notes[-1].endswith(f"python -m jprep.train.launcher.multihost {run} NUMBER")
     with pytest.raises(ConfigError, match="TPU slice"):
         plan(run, CPU, device="cpu", hosts=2)

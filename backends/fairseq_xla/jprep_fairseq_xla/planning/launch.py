@@ -18,7 +18,9 @@ from jprep_torch.planning.xla import environment_variables, worker_flags
 def worker_command(layout: Layout, run: Path, fairseq_options: FairseqOptions) -> list[str]:
     """Return the arguments of Python: torchrun where there are several processes, the worker and its arguments."""
     arguments = ["train", str(run), "--device", layout.device, *worker_flags(layout.devices, layout.hosts)]
-    arguments += ["--micro-batch", str(layout.micro_batch), "--settings", json.dumps(fairseq_options)]
+    # All hosts run one XLA program, which takes the rows of all of them; other devices have one host.
+    rows = layout.micro_batch * layout.hosts
+    arguments += ["--micro-batch", str(rows), "--settings", json.dumps(fairseq_options)]
     return [*torchrun_command(layout.processes), "jprep_fairseq_xla.worker", *arguments]
 
 

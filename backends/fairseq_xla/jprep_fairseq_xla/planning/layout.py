@@ -23,7 +23,7 @@ class Layout(NamedTuple):
         processes: processes on GPUs or on a CPU; 1 for XLA.
         hosts: number of hosts, with a process on each.
         devices: number of devices of all hosts.
-        micro_batch: rows that go through the model at a time, on all XLA devices together, or in each process.
+        micro_batch: rows of each process that go through the model at a time.
         accumulate: number of micro-batches of an update.
         memory: bytes on one device, estimated.
         target: the devices that the layout is for.
@@ -65,7 +65,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
         processes=processes,
         hosts=options.hosts,
         devices=devices,
-        micro_batch=chosen.rows * devices,
+        micro_batch=chosen.rows * devices // options.hosts,
         accumulate=chosen.accumulate,
         memory=chosen.memory,
         target=target,

@@ -38,7 +38,9 @@ def worker_arguments(run: Path, layout: Layout) -> list[str]:
         run: the run directory.
         layout: the layout.
     """
-    arguments = ["train", str(run), "--micro-batch", str(layout.micro_batch), "--device", layout.device]
+    # With XLA all hosts run one program, which takes the rows of all of them.
+    rows = layout.micro_batch * (layout.hosts if layout.device == "xla" else 1)
+    arguments = ["train", str(run), "--micro-batch", str(rows), "--device", layout.device]
     arguments += ["--shard"] if layout.shard else []
     return arguments + (xla.worker_flags(layout.devices, layout.hosts) if layout.device == "xla" else [])
 

@@ -27,7 +27,7 @@ class Layout(NamedTuple):
         placed: whether jprep starts the processes on each host, and not torchrun.
         devices: XLA devices of all hosts, among which one program divides rows; 1 on other devices.
         shard: whether the model is sharded.
-        micro_batch: rows that pass through the model at a time, of each process, or of all XLA devices together.
+        micro_batch: rows of each process that pass through the model at a time.
         accumulate: number of micro-batches for each update.
         memory: estimated bytes on one device.
         target: the devices that it is made for.
@@ -80,7 +80,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
         placed=host.nodes is not None,
         devices=devices,
         shard=shard,
-        micro_batch=chosen.rows * devices,
+        micro_batch=chosen.rows * (devices // hosts if device == "xla" else 1),
         accumulate=chosen.accumulate,
         memory=chosen.memory,
         target=target,
