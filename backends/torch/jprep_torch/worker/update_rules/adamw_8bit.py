@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from jprep_torch.worker.distributed.sharded_tensors import local_part, sharded_part
+
 BLOCK = 256
 """Numbers that share a scale: the largest absolute value among them."""
 
@@ -102,15 +104,15 @@ class AdamW8bit(torch.optim.Optimizer):
 
     def average(self, weight: nn.Parameter, key: str) -> Tensor:
         """Return an average in fp32: a whole tensor, or sharded as the weight is."""
-        return _like(weight, _expanded(self.state[weight][key]))
+        return sharded_part(_expanded(self.state[weight][key]), weight)
 
     def set_averages(self, weight: nn.Parameter, updates: int, averages: dict[str, Tensor]) -> None:
         """Set the averages of a weight, by their keys, as `average` returned them."""
-        state: dict[str, Any] = {key: _kept(_local(number), key) for key, number in averages.items()}
+        state: dict[str, Any] = {key: _kept(local_part(number), key) for key, number in averages.items()}
         self.state[weight] = {"step": torch.tensor(float(updates)), **state}
 
     def _update(self, weight: Any, group: dict[str, Any]) -> None:
-        own, gradient = _local(weight), _local(weight.grad).float()
+        own, gradient = local_part(weight), local_part(weight.grad).float()
         state = self.state[weight]
         if not state:
             zeros = torch.zeros_like(own, dtype=torch.float32)
@@ -139,21 +141,3 @@ def _kept(numbers: Tensor, key: str) -> Tensor | Compressed:
 
 def _expanded(kept: Tensor | Compressed) -> Tensor:
     return kept.expand() if isinstance(kept, Compressed) else kept
-
-
-def _local(tensor: Any) -> Tensor:
-    """Return a tensor, or this process's part of it, which shares its memory."""
-    found: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()
-    return found
-
-
-def _like(weight: Any, own: Tensor) -> Tensor:
-    """Return this process's part of an average as a tensor that is sharded as a weight is."""
-    if not hasattr(weight, "to_local"):
-        return own
-    from torch.distributed.tensor import DTensor
-
-    sharded: Tensor = DTensor.from_local(
-        own, weight.device_mesh, weight.placements, run_check=False, shape=weight.shape, stride=weight.stride()
-    )
-    return sharded

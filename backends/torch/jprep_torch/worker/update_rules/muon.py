@@ -13,6 +13,7 @@ from jprep.train.optimization.layer_decay import rate_factors
 from jprep.train.optimization.muon import NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, uses_muon
 from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_torch.models.expert_weights import parts_of
+from jprep_torch.worker.distributed.sharded_tensors import gather_whole, shard_whole
 
 MOMENTUM = "exp_avg"
 """The name of the momentum in the optimizer's state: that of AdamW's first average."""
@@ -86,7 +87,7 @@ class Muon(torch.optim.AdamW):
             weight: the weight.
             update: its gradient and momentum, sharded as the weight is.
         """
-        return _like(self._orthogonal_parts(weight, _whole(update)), weight)
+        return shard_whole(self._orthogonal_parts(weight, gather_whole(update)), weight)
 
     def _orthogonal_parts(self, weight: nn.Parameter, whole: Tensor) -> Tensor:
         """Return `orthogonal` of each matrix that is a part of a weight."""
@@ -108,18 +109,3 @@ def orthogonal(matrix: Tensor) -> Tensor:
         x = first * x + (second * square + third * square @ square) @ x
     x = x * (0.2 * max(rows, columns) ** 0.5)
     return x.mT if rows > columns else x
-
-
-def _whole(tensor: Any) -> Tensor:
-    """Return a whole tensor on each device, gathered if it is sharded."""
-    found: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
-    return found
-
-
-def _like(whole: Tensor, weight: Any) -> Tensor:
-    """Return a tensor sharded as a weight is."""
-    if not hasattr(weight, "full_tensor"):
-        return whole
-    from jprep_torch.worker.distributed.fsdp import shard_tensor
-
-    return shard_tensor(whole, weight, whole.device)
