@@ -10,6 +10,7 @@ import pytest
 
 from jprep.dataset.mix import MixConfig
 from jprep.errors import ConfigError
+from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.backend import Host, Plan
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config
@@ -76,8 +77,8 @@ def test_the_micro_batch_is_that_of_each_device(run: Path) -> None:
 
 
 def test_replaced_token_detection_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot train for rtd"):
-        plan(trained_run(tmp_path, "rtd", "electra", backend="keras"))
+    with pytest.raises(ConfigError, match="keras does not train the task 'rtd'"):
+        SuiteRunner(tmp_path, "keras", {}).prepare("electra-rtd")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,6 @@ from jprep_keras.options import SECTION, Options
 MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
 """The models that KerasHub has."""
 
-TASKS = ("clm", "mlm", "classify", "regress", "sft")
-"""The tasks that this backend trains for."""
-
 _VERSIONS = "from importlib.metadata import version; print(*map(version, ('keras', 'keras-hub', '{engine}')), end=' ');"
 _DEVICES = {
     "tensorflow": "import tensorflow as t; print(*(len(t.config.list_physical_devices(d)) for d in ('GPU', 'TPU')))",
@@ -34,9 +31,6 @@ def check_options(job: Job, options: Options) -> None:
         ConfigError: an option is out of its range, or KerasHub has no such model.
     """
     check_ranges(options, SECTION, not_negative=("devices", "micro_batch", "memory"))
-    if job.train.task not in TASKS:
-        fix = f"use one of {', '.join(TASKS)}, or another backend"
-        raise ConfigError(f"keras cannot train for {job.train.task}", where="train.task", fix=fix)
     if options.records:
         _check_records(job)
     model_type = job.model["model_type"]
