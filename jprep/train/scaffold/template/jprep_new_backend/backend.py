@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from jprep.errors import JprepError
 from jprep.train.backend import Backend, Finding, Host, Plan
 from jprep.train.job.config import Job
-from jprep.train.launcher.environments import worker_python
+from jprep.train.planning.checks import inspect_environment
 from jprep_new_backend.options import Options
 from jprep_new_backend.planning.checks import environment_findings
 from jprep_new_backend.planning.launch import worker_command, worker_environment
@@ -25,12 +24,7 @@ class NewBackend(Backend):
 
     def check(self, options: Any) -> list[Finding]:
         """Return what the environment has, and what would make a run fail."""
-        install = f"jprep backends install {self.name}"
-        try:
-            python = worker_python(self, options)
-        except JprepError as error:
-            return [Finding(error.what, "error", error.fix or install)]
-        return environment_findings(python, install)
+        return inspect_environment(self, options, environment_findings)
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
         """Plan a job for a machine.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jprep.errors import ConfigError, JprepError
+from jprep.errors import ConfigError
 from jprep.train.backend import Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
+from jprep.train.planning.checks import check_ranges
 from jprep_new_backend.options import SECTION, Options
 
 MODEL_TYPES = ("gpt2",)
@@ -23,9 +24,7 @@ def check_options(options: Options) -> None:
     Raises:
         ConfigError: an option is out of its range.
     """
-    if min(options.micro_batch, options.threads) < 0:
-        fix = "use 0 to let jprep choose"
-        raise ConfigError("micro_batch and threads must be 0 or more", where=SECTION, fix=fix)
+    check_ranges(options, SECTION, not_negative=("micro_batch", "threads"))
 
 
 def check_job(job: Job) -> None:
@@ -45,14 +44,13 @@ def check_job(job: Job) -> None:
             raise ConfigError(f"the backend new-backend does not support {value!r}", where=key, fix=fix)
 
 
-def environment_findings(python: Path, install: str) -> list[Finding]:
+def environment_findings(python: Path) -> list[Finding]:
     """Return the versions in an environment.
 
     Args:
         python: the environment's interpreter.
-        install: the command that installs the environment.
+
+    Raises:
+        MachineError: numpy cannot be imported there.
     """
-    try:
-        return [Finding(f"numpy {probe_output(python, _PROBE).strip()}")]
-    except JprepError as error:
-        return [Finding(error.what, "error", error.fix or f"{install} --restart")]
+    return [Finding(f"numpy {probe_output(python, _PROBE).strip()}")]
