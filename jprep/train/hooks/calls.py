@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from jprep.train.hooks.loading import Hook
+from jprep.train.models.model_family import model_width
 
 Axis = int | None
 """Size of an axis; None if it is not known while a program is traced."""
@@ -68,8 +69,7 @@ def check_count(hook: Hook, count: Any, arrays: ArrayType) -> None:
 
 def head_config(config: dict[str, Any]) -> SimpleNamespace:
     """Return what a head is created from: the values of transformers' config, `hidden_size` and `num_labels`."""
-    width = config.get("n_embd") or config["hidden_size"]
-    return SimpleNamespace(**config | {"hidden_size": width, "num_labels": len(config["id2label"])})
+    return SimpleNamespace(**config | {"hidden_size": model_width(config), "num_labels": len(config["id2label"])})
 
 
 def check_head_outputs(hook: Hook, outputs: Any, expected: tuple[Axis, int], arrays: ArrayType) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jprep.train.models.electra import GENERATOR
+from jprep.train.models.model_family import layer_count
 from jprep.train.models.presets import FAMILIES
 
 # Dense TFLOP/s as published by NVIDIA: in bf16 with fp32 accumulation, and in fp32.
@@ -86,7 +87,7 @@ def flops_per_token(model: Mapping[str, Any], parameters: int, length: int) -> i
 def idle_parameters(model: Mapping[str, Any]) -> int:
     """Return the number of weights of the experts that a token is not sent to; 0 for models without experts."""
     idle = int(model.get("num_experts", 0) - model.get("num_experts_per_tok", 0))
-    return 3 * idle * _layers(model) * int(model["hidden_size"] * model["moe_intermediate_size"]) if idle else 0
+    return 3 * idle * layer_count(model) * int(model["hidden_size"] * model["moe_intermediate_size"]) if idle else 0
 
 
 def _attention_width(model: Mapping[str, Any]) -> int:
@@ -98,12 +99,8 @@ def _attention_width(model: Mapping[str, Any]) -> int:
 
 def _attended(model: Mapping[str, Any], length: int) -> int:
     """Return the number of tokens that a token attends to, summed over layers."""
-    layers = _layers(model)
+    layers = layer_count(model)
     if "local_attention" not in model:
         return layers * length
     everywhere = -(-layers // int(model["global_attn_every_n_layers"]))
     return everywhere * length + (layers - everywhere) * min(length, int(model["local_attention"]) + 1)
-
-
-def _layers(model: Mapping[str, Any]) -> int:
-    return int(model.get("n_layer") or model["num_hidden_layers"])

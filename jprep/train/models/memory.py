@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jprep.train.job.config import Precision
 from jprep.train.models.electra import GENERATOR
+from jprep.train.models.model_family import layer_count
 from jprep.train.models.presets import FAMILIES, TransformersConfig
 from jprep.train.models.weights import parameter_count
 
@@ -51,7 +52,6 @@ def _layer_values(config: TransformersConfig, length: int, *, attention: bool, l
     family = FAMILIES[config["model_type"]]
     if plugin := family.plugin:
         return plugin.stored_values(plugin.read_config(config), length)
-    layers: int = config.get("n_layer") or config["num_hidden_layers"]
     width: int = config[family.width]
     numbers = _LAYER * width + _feed_forward_values(config, width)
     heads: int = config[family.heads] * config.get("head_dim", 0)
@@ -61,7 +61,7 @@ def _layer_values(config: TransformersConfig, length: int, *, attention: bool, l
         numbers += _TANH * width
     if attention:
         numbers += _DROPPED * width + _ATTENTION * config[family.heads] * length
-    return layers * numbers
+    return layer_count(config) * numbers
 
 
 def _feed_forward_values(config: TransformersConfig, width: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -9,6 +10,16 @@ if TYPE_CHECKING:
 
 TransformersConfig = dict[str, Any]
 """A transformers config as plain data."""
+
+
+def layer_count(config: Mapping[str, Any]) -> int:
+    """Return the number of layers of a model."""
+    return int(config.get("n_layer") or config["num_hidden_layers"])
+
+
+def model_width(config: Mapping[str, Any]) -> int:
+    """Return the hidden size of a model."""
+    return int(config.get("n_embd") or config["hidden_size"])
 
 
 class ModelFamily(NamedTuple):

@@ -14,6 +14,7 @@ import msgspec
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import Job
+from jprep.train.models.model_family import model_width
 from jprep_deepspeed.options import Options
 from jprep_deepspeed.planning.config_file import ConfigFile, read_config_file
 from jprep_deepspeed.planning.config_keys import FP16_SCALE, KNOWN_KEYS, REFUSED_KEYS
@@ -202,7 +203,7 @@ def _refused_keys(parents: tuple[str, ...]) -> list[str]:
 
 def _automatic_sizes(job: Job) -> dict[str, int]:
     """Return the sizes that transformers' Trainer fills in for `auto`; other `auto`s are left to DeepSpeed."""
-    width = int(job.model.get("n_embd") or job.model["hidden_size"])
+    width = model_width(job.model)
     zero = "zero_optimization"
     return {
         f"{zero}.reduce_bucket_size": width * width,

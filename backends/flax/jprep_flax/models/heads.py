@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.train.models.model_family import model_width
 from jprep.train.models.next_sentence import NEXT_SENTENCE_LABELS
 from jprep_flax.models.dropout import HEAD_DROPOUT, dropout
 from jprep_flax.models.layers import ACTIVATIONS, LayerFactory, LayerNorm, Linear, matmul_weight, set_submodule
@@ -104,7 +105,7 @@ def add_lm_head(model: nnx.Module, config: dict[str, Any], make: LayerFactory) -
         if config.get("decoder_bias", True):
             set_submodule(model, bias, make.weight(rows, axes=("vocab",)))
     elif not config["tie_word_embeddings"]:
-        width = config.get("n_embd") or config["hidden_size"]
+        width = model_width(config)
         set_submodule(model, "lm_head", Linear(make, (width, "embed"), (rows, "vocab"), bias=False))
 
 
@@ -132,7 +133,7 @@ def build_lm_head(model: nnx.Module, model_type: str, activation: str, embedding
 def add_classifier(model: nnx.Module, config: dict[str, Any], make: LayerFactory) -> None:
     """Add the weights of the head for `classify` and `regress`."""
     model_type = config["model_type"]
-    head, width = CLASSIFIER_HEADS.get(model_type, SCORE), config.get("n_embd") or config["hidden_size"]
+    head, width = CLASSIFIER_HEADS.get(model_type, SCORE), model_width(config)
     outputs, bias = len(config["id2label"]), head.out != SCORE.out
     if head.dense:
         _add_dense(model, head.dense, head.norm, config, make, width)

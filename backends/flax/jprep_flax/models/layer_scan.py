@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
+from jprep.train.models.model_family import layer_count
 from jprep_flax.models.sharding import shard_batch
 
 ApplyLayer = Callable[[Any, Array, Array | None, Array], Array]
@@ -51,7 +52,7 @@ class KVCache(NamedTuple):
     @classmethod
     def empty(cls, config: dict[str, Any], positions: int) -> KVCache:
         """Return a cache for one row of up to `positions` tokens."""
-        layers = config.get("n_layer") or config["num_hidden_layers"]
+        layers = layer_count(config)
         heads = config.get("n_head") or config["num_key_value_heads"]
         shape = layers, 1, positions, heads, config.get("head_dim") or config["n_embd"] // heads
         return cls(jnp.zeros(shape), jnp.zeros(shape))

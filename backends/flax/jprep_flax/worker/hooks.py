@@ -11,6 +11,7 @@ from jax import Array
 
 from jprep.train.hooks.check import check_traced_loss, sample_labels
 from jprep.train.hooks.loading import Hook, LoadedHooks
+from jprep.train.models.model_family import model_width
 from jprep_flax.models.custom_head import build_head, call_head
 from jprep_flax.models.custom_loss import LossBatch, call_loss
 
@@ -39,7 +40,7 @@ def _check_loss(hook: Hook, model: dict[str, Any], task: str) -> None:
 
 def _check_head(hook: Hook, model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     graph, weights = nnx.split(build_head(hook, model, nnx.Rngs(0)))
-    width, labels = model.get("n_embd") or model["hidden_size"], len(model["id2label"])
+    width, labels = model_width(model), len(model["id2label"])
     hidden, mask = jnp.ones((2, _LENGTH, width)), jnp.ones((2, _LENGTH), jnp.int32)
 
     def outputs(weights: nnx.State, hidden: Array) -> Array:

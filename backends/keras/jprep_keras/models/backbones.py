@@ -14,6 +14,7 @@ import keras
 import keras_hub
 
 from jprep.train.models import FAMILIES, max_positions
+from jprep.train.models.model_family import layer_count
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
     "gelu": partial(keras.ops.gelu, approximate=False),
@@ -42,7 +43,7 @@ def _sizes(config: dict[str, Any], *rates: str) -> dict[str, Any]:
     family = FAMILIES[config["model_type"]]
     dropout = _ANY_RATE if any(config[rate] for rate in rates) else 0.0
     inner = config.get("n_inner") or config["intermediate_size"]
-    layers = config.get("n_layer") or config["num_hidden_layers"]
+    layers = layer_count(config)
     return {"num_layers": layers, "hidden_dim": config[family.width], "intermediate_dim": inner, "dropout": dropout}
 
 

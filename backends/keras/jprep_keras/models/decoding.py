@@ -6,6 +6,7 @@ from typing import Any
 
 from keras import ops
 
+from jprep.train.models.model_family import layer_count
 from jprep_keras.models.model_with_loss import ModelWithLoss
 from jprep_keras.models.variables import Weights
 
@@ -20,7 +21,7 @@ def empty_cache(config: dict[str, Any], positions: int) -> Cache:
         config: transformers' config.
         positions: number of tokens that it can hold.
     """
-    layers = config.get("n_layer") or config["num_hidden_layers"]
+    layers = layer_count(config)
     heads = config.get("num_key_value_heads") or config["n_head"]
     size = config.get("head_dim") or config["n_embd"] // config["n_head"]
     return ops.zeros((layers, 1, 2, positions, heads, size), "float32")

@@ -11,6 +11,7 @@ from keras import ops
 
 from jprep.train.hooks.check import check_traced_loss, sample_labels
 from jprep.train.hooks.loading import Hook, LoadedHooks
+from jprep.train.models.model_family import model_width
 from jprep_keras.engines import compile_function, compile_gradient
 from jprep_keras.models.custom_head import SAMPLE_LENGTH, SAMPLE_ROWS, CustomHead
 from jprep_keras.models.custom_loss import LossBatch, call_loss
@@ -59,7 +60,7 @@ class _RecordedReads(keras.StatelessScope):
 
 def _check_head(hook: Hook, model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     head = CustomHead(hook, model)
-    shape = SAMPLE_ROWS, SAMPLE_LENGTH, model.get("n_embd") or model["hidden_size"]
+    shape = SAMPLE_ROWS, SAMPLE_LENGTH, model_width(model)
     with _RecordedReads() as reads:
         outputs = compile_function(lambda hidden, mask: head(hidden, mask, training=True))
         outputs(ops.ones(shape), ops.ones(shape[:2], "int32"))
