@@ -36,7 +36,7 @@ CASES = {
         "llama-documents",
         "bert-weighted",
     ),
-    "keras": ("gpt2-clm", "roberta-mlm", "bert-classify", "llama-documents"),
+    "keras": ("gpt2-clm", "roberta-mlm", "bert-classify", "roberta-regress", "llama-documents"),
     "fairseq_xla": ("gpt2-clm", "roberta-mlm", "roberta-documents"),
 }
 """Backend → its daily cases."""

@@ -115,6 +115,22 @@ def test_classes_are_those_of_transformers(theirs: Path) -> None:
     assert model.predict(Classify(ids=ids, token_types=types)).scores == pytest.approx(shares.tolist(), rel=1e-4)
 
 
+def test_answers_do_not_depend_on_the_lengths_of_earlier_rows(tmp_path: Path) -> None:
+    rows = [(ROW * 6)[:length] for length in (7, 36, 17, 5)]
+    folder = MODELS.export(tmp_path, "bert", "classify")
+    classifier = InferenceModel(folder)
+    for row in rows:
+        expected = InferenceModel(folder).predict(Classify(ids=row)).scores
+        assert classifier.predict(Classify(ids=row)).scores == pytest.approx(expected, rel=1e-5)
+    folder = MODELS.export(tmp_path, "roberta", "mlm")
+    filler = InferenceModel(folder)
+    for row in rows:
+        [expected] = InferenceModel(folder).predict(FillMask(ids=row, mask=row[3], top=1)).masks[:1]
+        [found] = filler.predict(FillMask(ids=row, mask=row[3], top=1)).masks[:1]
+        assert found[0].id == expected[0].id
+        assert found[0].probability == pytest.approx(expected[0].probability, rel=1e-5)
+
+
 def test_a_model_without_all_weights_is_refused(tmp_path: Path) -> None:
     folder = MODELS.export(tmp_path, "bert", "mlm")
     config = json.loads((folder / "config.json").read_bytes())

@@ -181,7 +181,7 @@ CASES = {
         "bert",
         {
             "task": "classify", "model": _encoder("bert"), "schedule": {"kind": "linear", "warmup": 10},
-            "labelled": {"pair": "pair", "length": 40, "buckets": [32, 36]}, "optimizer": _OPTIMIZER | {"lr": 0.005},
+            "labelled": {"pair": "pair", "length": 40}, "optimizer": _OPTIMIZER | {"lr": 0.005},
         },
     ),
     "bert-weighted": Case(
@@ -196,7 +196,7 @@ CASES = {
         "roberta",
         {
             "task": "regress", "model": _encoder("roberta"), "schedule": {"kind": "linear", "warmup": 10},
-            "labelled": {"length": 32, "buckets": [16, 24]}, "optimizer": _OPTIMIZER | {"lr": 0.003},
+            "labelled": {"length": 32, "buckets": [27, 30]}, "optimizer": _OPTIMIZER | {"lr": 0.003},
         },
     ),
     "qwen3-clm": Case(

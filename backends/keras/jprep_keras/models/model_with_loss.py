@@ -259,7 +259,7 @@ def _fix_row(table: Any, row: int) -> Any:
 
 def _token_mask(inputs: ModelInputs) -> Any:
     """Return 1 for tokens and 0 for padding, int32, (rows, length)."""
-    return ops.cast(ops.arange(inputs.ids.shape[1])[None] < inputs.lengths[:, None], "int32")
+    return ops.cast(ops.arange(ops.shape(inputs.ids)[1])[None] < inputs.lengths[:, None], "int32")
 
 
 def _variables(*layers: Any) -> list[Any]:
