@@ -22,12 +22,12 @@ from jprep.corpus.processing import segment_documents
 from jprep.corpus.step import provenance_of
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.tokenizer.card import TokenizerCard, read_card, verify_files
-from jprep.tokenizer.encoding.batch import BatchEncoder, EncodedBatch, Ids, Offsets, TokenSpans
+from jprep.tokenizer.encoding.batch import BatchEncoder, EncodedBatch, Ids, Offsets, TokenSpans, interleave
 from jprep.tokenizer.encoding.segment_encoder import SegmentEncoder
 from jprep.tokenizer.encoding.sentencepiece_encoder import SentencePieceEncoder
 from jprep.tokenizer.encoding.tokenizers_encoder import TokenizersEncoder
 from jprep.tokenizer.encoding.word_encoder import WordEncoder
-from jprep.tokenizer.external.documents import Preceding
+from jprep.tokenizer.external.documents import Preceding, within_text, without_special_tokens
 from jprep.tokenizer.formats.pieces import piece_bytes, read_pieces
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON, batch_encoding_json
 from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
@@ -74,6 +74,7 @@ class Tokenizer:
         self._pieces = read_pieces(document["model"])
         self._ids = {piece: number for number, piece in enumerate(self._pieces)}
         self._encoder = self._encoder_of(document)
+        self._encoders_after = dict[Preceding, TokenizersEncoder]()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -156,9 +157,24 @@ class Tokenizer:
     def encode_after(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
         """Return the ids of texts with nothing, a special token, or text before them; see `encode_batch`.
 
-        They differ for tokenizers from elsewhere that put a space before a text.
+        They differ for texts that begin with white space, which is removed at the beginning only. Under hard boundaries
+        they do not: each text is segmented by itself.
         """
-        return self.encode_batch(texts)
+        if not before or self.card.config.boundaries == "hard":
+            return self.encode_batch(texts)
+        alike = np.array([text[:1].isalnum() for text in texts], np.bool_)
+        others = [text for text, same in zip(texts, alike, strict=True) if not same]
+        batch = self.encode_batch([text for text, same in zip(texts, alike, strict=True) if same])
+        return interleave(batch, self._encoder_after(before)(without_surrogates(others)), alike)
+
+    def _encoder_after(self, before: Preceding) -> TokenizersEncoder:
+        """Return the encoder of texts that have something before them; it is made when it is first needed."""
+        if before not in self._encoders_after:
+            verify_files(self.folder, self.card, (TOKENIZER_JSON,))
+            document = within_text(msgspec.json.decode((self.folder / TOKENIZER_JSON).read_bytes()), before)
+            document = without_special_tokens(document, self.special.tokens)
+            self._encoders_after[before] = TokenizersEncoder(document)
+        return self._encoders_after[before]
 
     def encode_batch(self, texts: Sequence[str], *, normalized: bool = False) -> EncodedBatch:
         """Return the ids of many texts. Special tokens spelt in a text are treated as text, and none are added.

@@ -52,6 +52,21 @@ def cumulative_offsets(lengths: Iterable[int] | Offsets) -> Offsets:
     return offsets
 
 
+def interleave(first: EncodedBatch, second: EncodedBatch, from_first: npt.NDArray[np.bool_]) -> EncodedBatch:
+    """Return the texts of two batches as one.
+
+    Args:
+        first: some of the texts, in order.
+        second: the others, in order.
+        from_first: whether each text of the result is from `first`, (texts,).
+    """
+    lengths = np.zeros(len(from_first), np.int64)
+    lengths[from_first], lengths[~from_first] = np.diff(first.offsets), np.diff(second.offsets)
+    ids, of_first = np.zeros(lengths.sum(), np.int32), np.repeat(from_first, lengths)
+    ids[of_first], ids[~of_first] = first.ids, second.ids
+    return EncodedBatch(ids, cumulative_offsets(lengths))
+
+
 def indices_of_ranges(starts: Offsets, ends: Offsets) -> Offsets:
     """Return the indices in several ranges, one range after the other.
 

@@ -22,6 +22,7 @@ class TokenizersEncoder:
         from tokenizers import Tokenizer
 
         self._tokenizer = Tokenizer.from_str(msgspec.json.encode(tokenizer_json).decode())
+        self._tokenizer.encode_special_tokens = True  # those spelt in a text are text
 
     def __call__(self, texts: Sequence[str]) -> EncodedBatch:
         """Encode texts."""

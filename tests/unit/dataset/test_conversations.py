@@ -33,6 +33,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "unigram": {"special": ["sentencepiece"]}, "wordpiece": {"special": ["bert", *CHAT]},
 }  # fmt: skip
 
+NEOLOGDN = [describe_step(make_step("normalizer", "neologdn"))]
+
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -92,6 +94,23 @@ def test_the_template_cannot_complete_a_special_token(tokenizer: Tokenizer, text
     found = encoder.encode([conversation(text, text)], 1000)
     assert tokenizer.id_of("<|im_end|>") not in found.ids.tolist()
     assert tokenizer.decode(found.ids) == f"user:<|{text}<|endoftext|>assistant:<|{text}<|endoftext|>"
+
+
+@pytest.mark.parametrize("start", [" [INST] ", "\u3000", "\u3000[", "\n ", "  "])
+@pytest.mark.parametrize("kind", KINDS)
+def test_white_space_behind_a_special_token_has_the_ids_of_the_exported_tokenizer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, start: str
+):
+    folder = finished(tmp_path, small(kind, **KINDS[kind]), NEOLOGDN)
+    tokenizer = load_tokenizer(folder)
+    end = tokenizer.special.eos or tokenizer.special.sep
+    encoder = ChatEncoder(tokenizer, f"{{% for m in messages %}}{end}{start}{{{{ m.content }}}} {end}{{% endfor %}}")
+    served = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    messages = conversation("hello 東京", "日本語").messages
+    text = encoder.template.render(messages, "here", prompt=False)
+    row = encoder.encode([Conversation(messages, "here")], 1000).ids.tolist()
+    assert row == served.encode(text, add_special_tokens=False).ids
+    assert not caplog.text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,15 +220,15 @@ def test_unusable_templates_are_refused(tokenizer: Tokenizer, source: str, probl
         ChatEncoder(tokenizer, source)
 
 
-@pytest.mark.parametrize(("before", "warned"), [(" ", True), ("\n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("prompt_end", "before", "warned"), [("", " ", False), ("", "\n", False), ("", "", False), (" ", "", True)]
+)
 def test_answers_that_a_later_prompt_gives_other_ids_are_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, before: str, warned: bool
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, prompt_end: str, before: str, warned: bool
 ):
-    folder = finished(
-        tmp_path, small("byte-bpe", **KINDS["byte-bpe"]), [describe_step(make_step("normalizer", "neologdn"))]
-    )
-    source = "{% for m in messages %}{% if m.role == 'user' %}問{{ m.content }}A:{% else %}BEFORE{{ m.content }}"
-    source = source.replace("BEFORE", before) + "{{ eos_token }}{% endif %}{% endfor %}"
+    folder = finished(tmp_path, small("byte-bpe", **KINDS["byte-bpe"]), NEOLOGDN)
+    source = "{% for m in messages %}{% if m.role == 'user' %}問{{ m.content }}A:END{% else %}BEFORE{{ m.content }}"
+    source = source.replace("END", prompt_end).replace("BEFORE", before) + "{{ eos_token }}{% endif %}{% endfor %}"
     encoder = ChatEncoder(load_tokenizer(folder), source, "chat.jinja")
     assert ("chat.jinja: answers may have other ids" in caplog.text) == warned
     row = encoder.encode([conversation("一", "A二", "三", "四")], 100).ids.tolist()
