@@ -95,7 +95,8 @@ def _match(
     needs_head: bool = True,
 ) -> dict[str, StoredTensor]:
     """Return the given tensors of a model that a file has; see `match_tensors`."""
-    base, plain = base_prefix(config["model_type"]), {_modern(name): name for name in found}
+    endings = {old: new for old, new in _OLD_ENDINGS.items() if not any(name.endswith(old) for name in tensors)}
+    base, plain = base_prefix(config["model_type"]), {_modern(name, endings): name for name in found}
     names = {name: _find(name, plain, base) for name in tensors}
     headless = not any(names[name] for name in tensors if not name.startswith(base))
     for name, tensor in tensors.items():
@@ -119,10 +120,10 @@ def head_tensors(config: TransformersConfig, tensors: TensorSpecs) -> set[str]:
     return {name for name in head if not name.startswith(base_prefix(kind))}
 
 
-def _modern(name: str) -> str:
+def _modern(name: str, old_endings: Mapping[str, str]) -> str:
     for wrapper in _WRAPPERS:
         name = name.removeprefix(wrapper)
-    for old, new in _OLD_ENDINGS.items():
+    for old, new in old_endings.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name

@@ -30,6 +30,7 @@ from jprep.train.models.plugin_family import Family, FamilyConfig
 from jprep.train.models.registry import VERSION
 from jprep.train.models.weights import TensorSpec, TensorSpecs
 from jprep.train.planning import family_check
+from jprep.train.pretrained import names
 from jprep.train.pretrained.config import read_pretrained_config, with_pretrained_config
 from tests.fakes.guide_family import FAMILY, installed_family
 
@@ -122,6 +123,13 @@ def test_initial_weights_depend_on_seed_and_name_only(tmp_path: Path) -> None:
         write_initial_weights(config_of(), "clm", seed, tmp_path / name)
     first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
     assert first == again != other
+
+
+def test_names_that_were_those_of_norms_in_old_files_may_be_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = parameters(config_of(), "clm") | {"model.layers.0.norm.gamma": TensorSpec((128,))}
+    monkeypatch.setattr(names, "parameters", lambda config, task: tensors)
+    stored: dict[str, Any] = dict.fromkeys(tensors)
+    assert names.match_tensors(config_of(), "clm", stored, "here").keys() == tensors.keys()
 
 
 def test_plans_get_figures() -> None:
