@@ -15,6 +15,9 @@ from jprep.typed_json import convert
 
 T = TypeVar("T")
 
+_STEPS = ("reader", "splitter", "segmenter")
+"""Keys of steps, of which a name may stand in place of a table."""
+
 
 class ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of a recipe. Unknown keys are errors."""
@@ -130,7 +133,9 @@ def _override(raw: dict[str, Any], key: str, value: Any, setting: str) -> None:
     elif isinstance(here, dict):
         here[last] = value
     else:
-        table = f'{{use="{here}", {last}={_toml(value)}}}'
+        is_step = parents[-1].isdigit() or parents[-1] in _STEPS
+        use = f'use="{here}", ' if is_step else ""
+        table = f"{{{use}{last}={_toml(value)}}}"
         fix = f"--set '{'.'.join(parents)}={table}'" if isinstance(here, str) else ""
         raise ConfigError(f"--set {setting}: {'.'.join(parents)} is not a table", fix=fix)
 

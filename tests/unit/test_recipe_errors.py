@@ -109,6 +109,22 @@ def test_a_setting_below_a_plain_value() -> None:
         apply_overrides(raw(dedup={"documents": True}), ["corpus.dedup.documents.x=1"])
 
 
+@pytest.mark.parametrize(
+    ("setting", "fix"),
+    [
+        ("corpus.segmenter.mode=C", """--set 'corpus.segmenter={use="sudachi", mode="C"}'"""),
+        ("corpus.normalizers.0.x=1", """--set 'corpus.normalizers.0={use="neologdn", x=1}'"""),
+        ("train.class_weights.spam=2.5", "--set 'train.class_weights={spam=2.5}'"),
+    ],
+)
+def test_the_fix_of_a_setting_below_a_name_works(setting: str, fix: str) -> None:
+    given = raw(segmenter="sudachi", normalizers=["neologdn"]) | {"train": {"class_weights": "balanced"}}
+    with pytest.raises(ConfigError) as caught:
+        apply_overrides(given, [setting])
+    assert caught.value.fix == fix
+    apply_overrides(given, [fix.removeprefix("--set ").strip("'")])
+
+
 plain = st.sampled_from(["plain", "with space", "a=b"])
 
 
