@@ -107,7 +107,9 @@ def hint(text: str) -> None:
 
 
 def next_steps(*commands: str) -> None:
-    """Print the commands that usually follow, one per line."""
+    """Print the commands that usually follow, one per line; nothing without any."""
+    if not commands:
+        return
     hint("\n".join(["\nnext:", *(f"  {command}" for command in commands)]))
 
 

@@ -120,16 +120,19 @@ def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, gen
     if about := loading_note(read_job(run).model):
         note(f"jprep: {about}")
     echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
-    next_steps(example_infer_command(run, shown, exported))
+    next_steps(*example_infer_commands(run, shown, exported))
 
 
-def example_infer_command(run: Path, folder: Path | str, exported: ModelExportManifest) -> str:
-    """Return an example command that runs the exported model of a run on a text."""
+def example_infer_commands(run: Path, folder: Path | str, exported: ModelExportManifest) -> list[str]:
+    """Return an example command that runs the exported model of a run on a text; none for a user's own head."""
+    from jprep.train.exporting.custom_head import has_custom_head
     from jprep.train.run.directory import read_job
 
-    backend = read_job(run).backend
+    job = read_job(run)
+    if has_custom_head(job.model):
+        return []
     if exported.task == "rtd":  # its generator fills masks
-        return shell_command("infer", run, _EXAMPLES["mlm"])
+        return [shell_command("infer", run, _EXAMPLES["mlm"])]
     pair = ["--pair", "雨が降った。"] if exported.pair else []
-    other = [] if backend == "torch" else ["--backend", backend]  # torch is the default for a directory
-    return shell_command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair, *other)
+    other = [] if job.backend == "torch" else ["--backend", job.backend]  # torch is the default for a directory
+    return [shell_command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair, *other)]

@@ -125,10 +125,11 @@ def _stages(plan: RunPlan) -> list[tuple[Path, list[str]]]:
 
 def _show_end(plan: RunPlan) -> None:
     """Print why the run ends here, or how to use the exported models."""
-    from jprep.cli.model.export import example_infer_command
+    from jprep.cli.model.export import example_infer_commands
     from jprep.train.exporting.manifest import read_export
 
     if plan.missing_section:
         echo(f"the recipe has no {plan.missing_section}, so the run ends here")
     if "export" in plan.steps:
-        next_steps(*(example_infer_command(run, run / "export", read_export(run / "export")) for run in plan.runs))
+        exports = [(run, run / "export") for run in plan.runs]
+        next_steps(*(one for run, made in exports for one in example_infer_commands(run, made, read_export(made))))

@@ -31,9 +31,14 @@ def split_head(model: TransformersConfig, names: Mapping[str, str]) -> dict[str,
     return {"model.safetensors": own} | ({HEAD: head} if head else {})
 
 
+def has_custom_head(model: TransformersConfig) -> bool:
+    """Return whether a job's model has a user's head."""
+    return HEAD_PARAMETERS in model
+
+
 def exported_config(model: TransformersConfig) -> TransformersConfig:
     """Return the config of an exported model: with a user's head, that of transformers' base model."""
-    if HEAD_PARAMETERS not in model:
+    if not has_custom_head(model):
         return model
     name = FAMILIES[model["model_type"]].classes["classify"].removesuffix("ForSequenceClassification")
     plain = {key: value for key, value in model.items() if key != HEAD_PARAMETERS}
@@ -43,7 +48,7 @@ def exported_config(model: TransformersConfig) -> TransformersConfig:
 def refuse_custom_head(folder: Path) -> None:
     """Raise ConfigError if an exported model has a user's head: jprep runs no code that an export names."""
     if (folder / HEAD).exists():
-        fix = "load the base model with AutoModel and the head with its class, as README.md in the folder shows"
+        fix = f"README.md in the folder shows how to load the weights of the head, {HEAD}"
         raise ConfigError(
             "this model has a head of its own, which `jprep infer` does not run", where=str(folder), fix=fix
         )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from jprep.plugins import plugins
+from jprep.train.exporting.custom_head import has_custom_head
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
 from jprep.train.models.presets import TransformersConfig
@@ -30,10 +31,9 @@ def loading_note(model: TransformersConfig) -> str:
     """Return a sentence on what loads an exported model; "" for models that transformers loads."""
     if not is_plugin_model(model):
         return ""
-    kind = model["model_type"]
+    loads = "train.model.init loads" if has_custom_head(model) else "`jprep infer` and train.model.init load"
     return (
-        f"transformers has no class for the model family {kind!r}: `jprep infer` and train.model.init load it, with "
-        "its plugin installed"
+        f"transformers has no class for the model family {model['model_type']!r}: {loads} it, with its plugin installed"
     )
 
 
@@ -48,10 +48,14 @@ def loading_lines(job: Job, task: str) -> Iterator[str]:
     distribution = plugins().distribution("model", kind).partition(" ")[0]
     needed = f"`{distribution}`" if distribution else "the plugin that has it"
     yield f"Its model family `{kind}`, version {version}, is that of a plugin of jprep, {needed}. transformers has no"
-    yield "class for it, so `AutoModel` does not load this folder; `AutoTokenizer` does. With the plugin installed in"
-    yield from ("jprep's environment and in that of its backend:", "")
-    able = FAMILIES[kind].plugin
+    yield "class for it, so `AutoModel` does not load this folder; `AutoTokenizer` does. With the plugin installed,"
+    yield from ("`train.model.init` of a recipe takes this folder.", "")
+    if not has_custom_head(job.model):
+        yield from _infer_lines(job, task)
+
+
+def _infer_lines(job: Job, task: str) -> Iterator[str]:
+    able = FAMILIES[job.model["model_type"]].plugin
     other = "" if able and _DEFAULT_BACKEND in able.models else f" --backend {job.backend}"
+    yield from ("With the plugin in the environment of the backend, too:", "")
     yield from ("```console", f'jprep infer . "{_EXAMPLES.get(task, "日本の文章")}"{other}', "```", "")
-    yield "`train.model.init` of a recipe takes this folder, too."
-    yield ""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, MismatchError
 from jprep.pipeline.recipe import load_recipe
+from jprep.train.exporting.custom_head import has_custom_head
 from jprep.train.hooks.calls import ArrayType, check_head_outputs, loss_and_count
 from jprep.train.hooks.check import Labels, check_traced_loss
 from jprep.train.hooks.config import HooksConfig, JobHooks, job_hooks
@@ -285,6 +286,7 @@ def test_the_head_becomes_part_of_the_model(work: Path, tmp_path: Path):
     assert hooked.job.model["head_parameters"] == {"out.weight": [2, 128], "scale": []}
     dense = 128 * 128 + 128  # of RoBERTa's own head
     assert hooked.job.parameters == plain.parameters - dense - 2 + 1
+    assert has_custom_head(hooked.job.model) and not has_custom_head(plain.model)
 
 
 def test_errors_of_the_check_arrive_before_the_run_exists(work: Path):

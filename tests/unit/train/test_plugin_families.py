@@ -295,3 +295,4 @@ def test_a_run_and_its_result_promise_no_transformers(tmp_path: Path) -> None:
     assert is_plugin_export(tmp_path / "ours") and not is_plugin_export(tmp_path / "theirs")
     assert not is_plugin_export(tmp_path) and "`jprep infer`" in loading_note(config_of())
     assert loading_note({"model_type": "gpt2"}) == ""
+    assert "infer" not in (said := loading_note(config_of() | {"head_parameters": {}})) and "train.model.init" in said
