@@ -15,8 +15,10 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.exporting import export, weights
 from jprep.train.inference.protocol import Generate
 from jprep.train.launcher.import_probe import NotInstalledError
+from jprep.train.models import TensorSpec
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep_flax.models import architectures
+from jprep_flax.models import weights as flax_weights
 from jprep_flax.models.layers import EmbeddingTable, Linear
 from jprep_flax.worker.inference import InferenceModel
 from tests.fakes.guide_family import CASE, DOCUMENTS, FAMILY, SMALL, installed_family, known_curve
@@ -42,6 +44,17 @@ def test_losses_are_those_of_all_backends(case: str, bench: SuiteRunner) -> None
 def test_weights_are_sharded_and_layers_recomputed(bench: SuiteRunner) -> None:
     trained = bench.trained(CASE, {"devices": 2, "fsdp": 2, "gradient_checkpointing": True})
     assert list(trained.losses().values()) == pytest.approx(known_curve(CASE).train, rel=1e-4)
+
+
+def test_numbers_behind_that_of_the_layer_are_places_in_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = {f"model.layers.{layer}.mlp.{place}.weight": TensorSpec((2,)) for layer in (0, 1) for place in (0, 1)}
+    monkeypatch.setattr(flax_weights, "parameters", lambda config, task: tensors)
+    found = {name: (at.path, at.layer) for name, at in flax_weights.tensor_locations({}, "clm").items()}
+    assert found == {
+        f"model.layers.{layer}.mlp.{place}.weight": (("model", "layers", "mlp", place, "weight"), layer)
+        for layer in (0, 1)
+        for place in (0, 1)
+    }
 
 
 def test_a_killed_run_ends_with_the_same_bytes(bench: SuiteRunner) -> None:

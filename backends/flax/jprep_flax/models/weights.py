@@ -111,11 +111,11 @@ def _faulty(kind: str, what: str, fix: str) -> ConfigError:
 
 def _path(name: str) -> tuple[Path, bool]:
     """Return the path of the array that holds a tensor, and whether it is stacked over layers."""
-    parts = name.split(".")
-    if name.startswith(HEAD_PREFIX):  # a user's own module: numbers are places in its lists
-        return tuple(int(part) if part.isdigit() else part for part in parts), False
-    number = next((part for part in parts if part.isdigit()), None)
-    return tuple(part for part in parts if part != number), number is not None
+    parts: Path = tuple(int(part) if part.isdigit() else part for part in name.split("."))
+    layer = next((place for place, part in enumerate(parts) if isinstance(part, int)), None)
+    if layer is None or name.startswith(HEAD_PREFIX):  # numbers in a user's own module are places in its lists
+        return parts, False
+    return parts[:layer] + parts[layer + 1 :], True
 
 
 def _names_by_path(config: dict[str, Any], task: str) -> dict[Path, list[str]]:
