@@ -52,9 +52,12 @@ def _write_config(folder: Path, manifest: ModelExportManifest, model: Transforme
 
 
 def _generation(manifest: ModelExportManifest, model: TransformersConfig) -> dict[str, Any]:
-    """Return the defaults of `generate`: stop at the last position, suppress special tokens, as `jprep infer` does."""
+    """Return the defaults of `generate`: new tokens in half of the positions, and no special tokens among them.
+
+    With `max_length` in place of `max_new_tokens`, transformers would warn at each call that gives the latter.
+    """
     pad, never = model.get("pad_token_id"), [number for number in manifest.special.special if number != manifest.end]
-    limits = {"max_length": max_positions(model), "pad_token_id": manifest.end if pad is None else pad}
+    limits = {"max_new_tokens": max(1, max_positions(model) // 2), "pad_token_id": manifest.end if pad is None else pad}
     return limits | ({"suppress_tokens": never} if never else {})
 
 

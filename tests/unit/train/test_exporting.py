@@ -117,6 +117,7 @@ def test_a_clm_export_adds_no_end_token_to_a_prompt(
     about = read_export(folder)
     assert generation["bos_token_id"] == served.token_to_id(settings["bos_token"])
     assert {*generation["suppress_tokens"], about.end} == set(about.special.special)
+    assert generation["max_new_tokens"] == 32 and "max_length" not in generation
     assert load_tokenizer(folder).card.fingerprint == load_tokenizer(tmp_path / "tokenizer").card.fingerprint
 
 
