@@ -12,7 +12,8 @@ from jprep.errors import JprepError
 from jprep.plugins import plugins
 from jprep.train.backend import Finding
 
-_SENTENCE = "東京タワーへ行く。"
+_SENTENCE, _SPACED_SENTENCE = "東京タワーへ行く。", "東京 タワー へ 行く 。"
+_FOR_SPACED_TEXT = "spaces"
 _SECONDS, _COMPILING = 60.0, 300.0
 _WITH_KERNEL = "pointwise"
 _SHOWN = 40  # maximum length of a version, which may be a file's hash
@@ -48,24 +49,27 @@ def _try_compiled() -> list[Finding]:
 def _try(name: str, level: Any) -> list[Finding]:
     if not plugins().get("segmenter", name).marks:
         return []
+    sentence = _SPACED_SENTENCE if name == _FOR_SPACED_TEXT else _SENTENCE
     try:
         segmenter = make_step("segmenter", name)
         try:
-            words, made_of = segmenter.segment([_SENTENCE])[0].split(WORD), segmenter.provenance()
+            found, made_of = segmenter.segment([sentence])[0].split(WORD), segmenter.provenance()
         finally:
             segmenter.close()
     except JprepError as error:
         return [Finding(f"{name}: {error.what}", level, error.fix)]
+    words = list(filter(str.strip, found))
     if len(words) < 2:
-        return [Finding(f"{name}: found no words in {_SENTENCE}", level, "run it by hand to see its errors")]
+        return [Finding(f"{name}: found no words in {sentence}", level, "run it by hand to see its errors")]
     about = ", ".join(f"{what} {which}" for what, which in made_of.items() if len(which) <= _SHOWN)
     return [Finding(f"{name}: {'|'.join(words)}{f' ({about})' if about else ''}")]
 
 
 def usable_segmenter() -> str:
-    """Return the first segmenter that works on this machine, the default one if it does, or `none`."""
+    """Return the first segmenter that works on raw text here, the default one if it does, or `none`."""
     default = step_name(CorpusConfig().segmenter)
-    names = sorted(plugins().names("segmenter"), key=lambda name: (name != default, name))
+    raw = (name for name in plugins().names("segmenter") if name != _FOR_SPACED_TEXT)
+    names = sorted(raw, key=lambda name: (name != default, name))
     for name in names:
         found = run_with_limit(partial(_try, name, "error"), name, _SECONDS)
         if found and all(finding.level != "error" for finding in found):

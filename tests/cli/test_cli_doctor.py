@@ -177,3 +177,16 @@ def test_a_failure_of_the_default_segmenter_is_an_error(monkeypatch: pytest.Monk
     levels = {each.what.partition(":")[0]: each.level for each in segmenters.check_segmenters()}
     others = ("jumandic", "jumanpp", "spaces", "sudachi", "unidic")
     assert levels == {"pointwise": "error"} | dict.fromkeys(others, "note")
+
+
+def test_the_segmenter_of_given_spaces_is_tried_with_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Finding("spaces: 東京|タワー|へ|行く|。") in segmenters.check_segmenters()
+    monkeypatch.setattr(segmenters, "_try", lambda name, level: [Finding(name, "ok" if name == "spaces" else level)])
+    assert segmenters.usable_segmenter() == "none"  # it finds no words in raw text
+
+
+def test_the_marks_are_explained(distribution: Distribution, jprep: Run) -> None:
+    distribution.add("choosy", CHOOSY)
+    moon = jprep("doctor", "--backend", "choosy", "--set", "device=moon", env=distribution.env, code=3)
+    marks = moon.stdout.splitlines()[-1]
+    assert marks.startswith("marks: ") and marks.endswith("! a problem")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -48,6 +49,15 @@ def _print(sections: list[CheckGroup]) -> None:
         for finding in section.findings:
             fix = f"  →  {_line(make_runnable(finding.fix))}" if finding.fix else ""
             echo(f"{_MARKS[finding.level]} {_line(finding.what)}{fix}")
+    if meanings := _meanings(finding.level for section in sections for finding in section.findings):
+        echo(meanings)
+
+
+def _meanings(levels: Iterable[str]) -> str:
+    """Return what the printed marks mean; "" if there are none."""
+    printed, meanings = set(levels), {"note": "a note, nothing is broken", "error": "a problem"}
+    explained = [f"{_MARKS[level]} {meaning}" for level, meaning in meanings.items() if level in printed]
+    return f"marks: {'; '.join(explained)}" if explained else ""
 
 
 def _line(text: str) -> str:
