@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import json
 import lzma
 import os
@@ -199,6 +200,19 @@ def test_the_plan_is_printed_and_nothing_done(sample: Path, tmp_path: Path, jpre
     for words in ("quickstart", "sample: 1 file,", "by wikipedia", "length, symbols, urls", "neologdn", "pointwise"):
         assert words in plan
     assert not (tmp_path / "out").exists()
+
+
+def test_the_plan_has_the_steps_in_the_order_in_which_they_run(sample: Path, tmp_path: Path, jprep: Run) -> None:
+    changes = ["corpus.sources.1.normalizers=[]", "corpus.dedup.near={}"]
+    settings = [part for change in changes for part in ("--set", change)]
+    test_set = '[[corpus.decontaminate]]\nname = "quiz"\npaths = ["quiz.jsonl"]\nfields = ["question"]\n'
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text((sample / samples.RECIPE).read_text() + f"\n{test_set}")
+    plan = jprep("corpus", "build", recipe, *settings, "--dry-run", "-o", tmp_path / "out", cwd=sample).stdout
+    steps = [line.split(maxsplit=1) for line in plan.splitlines() if line.startswith("  ")]
+    kinds = [step for step, _ in itertools.groupby(kind for kind, _ in steps)]
+    assert kinds == ["read", "normalize", "split", "filter", "test", "dedup", "segment"]
+    assert ["dedup", "near, documents, lines"] in steps
 
 
 def test_figures_as_json(corpus: Path, sample: Path, jprep: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from jprep.cli.common.remote_output import Url, local_output
 from jprep.cli.completion.candidates import PATTERN, RECIPE_PATH, SEGMENTER
 
 if TYPE_CHECKING:
+    from jprep.corpus.config import StepRef
     from jprep.pipeline.recipe import Recipe
 
 _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet", "csv", "tsv")
+_DEDUP = ("near", "documents", "lines", "paragraphs", "sentences")
 
 
 @click.command()
@@ -122,7 +125,7 @@ def _recipe(
 
 
 def _show_plan(recipe: Recipe, folder: Path, where: str) -> None:
-    """Print what would be built."""
+    """Print what would be built, in the order in which it is done."""
     from jprep.corpus.config import step_name
     from jprep.corpus.stages.read import CorpusSteps
 
@@ -131,14 +134,23 @@ def _show_plan(recipe: Recipe, folder: Path, where: str) -> None:
     echo(f"{recipe.name}: {folder} {where}")
     for source in corpus.sources:
         reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
-        filters = corpus.filters_of(source)
         echo(f"  read       {source.name}: {describe_files(source.paths)}, by {reader}")
-        if source.normalizers is not None or source.as_is:
-            names = ", ".join(map(step_name, corpus.normalizers_of(source)))
-            echo(f"  normalize  {source.name}: {names or 'nothing'}")
-        echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
-    echo(f"  normalize  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
-    echo(f"  split      {step_name(corpus.splitter)}")
-    kinds = [kind for kind in ("documents", "lines") if getattr(corpus.dedup, kind)]
+    own = [source for source in corpus.sources if source.normalizers is not None or source.as_is]
+    if len(own) < len(corpus.sources):
+        _show_steps("normalize", "", corpus.normalizers)
+    for source in own:
+        _show_steps("normalize", f"{source.name}: ", corpus.normalizers_of(source))
+    _show_steps("split", "", [corpus.splitter])
+    for source in corpus.sources:
+        _show_steps("filter", f"{source.name}: ", corpus.filters_of(source))
+    if corpus.decontaminate:
+        echo(f"  test sets  {', '.join(each.name for each in corpus.decontaminate)}")
+    kinds = [kind for kind in _DEDUP if getattr(corpus.dedup, kind)]
     echo(f"  dedup      {', '.join(kinds) or 'nothing'}")
-    echo(f"  segment    {step_name(corpus.segmenter)}")
+    _show_steps("segment", "", [corpus.segmenter])
+
+
+def _show_steps(what: str, source: str, steps: Sequence[StepRef]) -> None:
+    from jprep.corpus.config import step_name
+
+    echo(f"  {what:<10} {source}{', '.join(map(step_name, steps)) or 'nothing'}")
