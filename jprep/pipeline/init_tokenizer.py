@@ -8,6 +8,7 @@ from jprep.pipeline.output_paths import output_paths
 from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.card import CARD_JSON
 from jprep.tokenizer.external.files import is_external, resolve_tokenizer
+from jprep.train.pretrained.location import missing_init
 
 
 def tokenizer_of_init(recipe: Recipe, work: Path, init: str = "") -> Path | None:
@@ -22,7 +23,7 @@ def tokenizer_of_init(recipe: Recipe, work: Path, init: str = "") -> Path | None
         init: given weights that a smaller scale leaves out, see `jprep.pipeline.tiny_scale.kept_init`.
 
     Raises:
-        ConfigError: there is no such name on the Hub, or the token is missing or without access.
+        ConfigError: there is no such folder or name on the Hub, or the token is missing or without access.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
     model = recipe.train.model if recipe.train else None
@@ -32,6 +33,8 @@ def tokenizer_of_init(recipe: Recipe, work: Path, init: str = "") -> Path | None
     if (output_paths(work, recipe.name).tokenizer / CARD_JSON).exists():
         return None
     folder = resolve_tokenizer(init)
+    if not folder.exists():
+        raise missing_init(init)
     return folder if is_external(folder) or (folder / CARD_JSON).is_file() else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -76,7 +77,12 @@ def described_model(init: str) -> TransformersConfig:
 
 def missing_init(init: str) -> ConfigError:
     """Return the error for an `init` that is neither a path nor a name on the Hub."""
+    from jprep.train.run.directory import EXPORT, JOB
+
+    path = Path(init).expanduser()
     fix = "give a safetensors file, a folder with config.json and weights, or a name on the Hub: org/name"
+    if path.name == EXPORT and (path.parent / JOB).is_file():
+        fix = f"export the run first: `jprep export {shlex.quote(str(path.parent))}`"
     return ConfigError(f"there is no file or folder {init!r}", where=WHERE, fix=fix)
 
 

@@ -96,6 +96,17 @@ def test_the_recipe_s_own_tokenizer_comes_first() -> None:
     assert tokenizer_of_init(recipe(), Path("other")) is None
 
 
+def test_weights_that_do_not_exist_are_not_a_missing_tokenizer(folder: Path) -> None:
+    (folder / "runs/own").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="there is no file or folder 'gone/model/export'") as refused:
+        tokenizer_of_init(recipe("gone/model/export"), Path("work"))
+    assert refused.value.where == "train.model.init" and "config.json" in refused.value.fix
+    (folder / "runs/own/job.json").write_text("{}")
+    with pytest.raises(ConfigError) as refused:
+        tokenizer_of_init(recipe("runs/own/export"), Path("work"))
+    assert "`jprep export runs/own`" in refused.value.fix
+
+
 def test_the_plans_say_whose_tokenizer_is_used(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["train", "small.toml", "--dry-run"], standalone_mode=False)
     done = capsys.readouterr()
