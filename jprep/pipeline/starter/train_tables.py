@@ -10,7 +10,7 @@ from jprep.pipeline.starter.corpus_tables import known_size
 from jprep.pipeline.starter.inputs import InputSummary
 from jprep.pipeline.starter.toml_lines import Key, table
 from jprep.train.models.presets import PRESETS
-from jprep.train.planning.published import PUBLISHED_MASKING
+from jprep.train.planning.published import published_masking
 
 _BYTES_PER_TOKEN = 6  # two characters
 _MIN_STEPS, _MAX_STEPS = 200, 500_000
@@ -18,6 +18,7 @@ _SMALL_TEXT, _SMALL_BATCH, _BATCH = 100_000_000, 32, 256
 _PASSES = {"clm": 3, "mlm": 10, "rtd": 10}
 """How often the text is read, by task; a text as large as CC-100 is read once."""
 
+_UNPUBLISHED = ("llama-160m",)  # and tiny presets
 _LARGE_TEXT = 20_000_000_000
 _ADAM: dict[str, dict[str, float]] = {
     "clm": {"beta2": 0.95, "weight_decay": 0.1, "clip": 1.0},
@@ -36,7 +37,11 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
     lr = family.large_rate if answers.model in LARGE else family.rate
     keys = [
         Key("task", family.task, _TASKS[family.task]),
-        Key("model", {"preset": answers.model}, "a published size; `config = { … }` in it changes single values"),
+        Key(
+            "model",
+            {"preset": answers.model},
+            f"{_size(answers.model)}; `config = {{ … }}` in it changes single values",
+        ),
         Key("length", length, "tokens in a row"),
         *_task_keys(family, answers.model, words=answers.segmenter != "none"),
         Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
@@ -51,6 +56,10 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
         Key("seed", 1, "of weights, order of rows and masks: the same seed gives the same model"),
     ]
     return table("[train]", keys, "The model, and how it is trained.")
+
+
+def _size(model: str) -> str:
+    return "one of jprep's small sizes" if model.endswith("-tiny") or model in _UNPUBLISHED else "a published size"
 
 
 def _passes_comment(passes: float) -> str:
@@ -79,7 +88,7 @@ def _task_keys(family: ModelFamily, model: str, *, words: bool) -> list[Key]:
     if family.task == "clm":
         return [Key("packing", "stream", "rows are cut from the joined documents, so none has padding")]
     whole = words and family.task == "mlm"
-    rate = PUBLISHED_MASKING.get(model, MaskingConfig()).rate
+    rate = (published_masking(model) or MaskingConfig()).rate
     masking: dict[str, Any] = {"rate": rate, **({"whole_word": True} if whole else {})}
     return [
         Key("packing", "complete", "rows have whole sentences only"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jprep.train.job.config import Job, Task
+from jprep.train.models.presets import PRESETS
 
 
 class PublishedMasking(NamedTuple):
@@ -19,14 +20,21 @@ class PublishedMasking(NamedTuple):
     rate: float
 
 
-PUBLISHED_MASKING = {
+_BY_FAMILY = {"modernbert": PublishedMasking("mlm", 0.3)}
+"""Family → masking of all of its presets, in Warner et al. (2024)."""
+
+_BY_PRESET = {
     "electra-small": PublishedMasking("rtd", 0.15),
     "electra-base": PublishedMasking("rtd", 0.15),
     "electra-large": PublishedMasking("rtd", 0.25),
-    "modernbert-base": PublishedMasking("mlm", 0.3),
-    "modernbert-large": PublishedMasking("mlm", 0.3),
 }
-"""Preset → masking in Clark et al. (2020) and Warner et al. (2024)."""
+"""Preset → masking in Clark et al. (2020)."""
+
+
+def published_masking(preset: str) -> PublishedMasking | None:
+    """Return how models like a preset were pretrained; None where that is unknown, or preset is ""."""
+    family = str(PRESETS[preset]["model_type"]) if preset in PRESETS else ""
+    return _BY_PRESET.get(preset) or _BY_FAMILY.get(family)
 
 
 def published_warnings(job: Job) -> list[str]:
@@ -36,8 +44,9 @@ def published_warnings(job: Job) -> list[str]:
         job: the job.
     """
     preset, rate = job.train.model.preset, job.train.masking.rate
-    published = PUBLISHED_MASKING.get(preset)
+    published = published_masking(preset)
     if published is None or job.train.task != published.task or rate == published.rate:
         return []
-    what = f"{preset} was published with {published.rate:.0%} of the tokens masked, and this job masks {rate:.0%}"
+    models = f"{preset} was" if preset in _BY_PRESET else f"models of {PRESETS[preset]['model_type']} were"
+    what = f"{models} published with {published.rate:.0%} of the tokens masked, and this job masks {rate:.0%}"
     return [f"{what}: --set train.masking.rate={published.rate:g}"]

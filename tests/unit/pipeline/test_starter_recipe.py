@@ -110,11 +110,20 @@ def test_without_a_segmenter_nothing_needs_words(text: Path, tmp_path: Path) -> 
 
 def test_modernbert_has_its_published_masking(text: Path, tmp_path: Path) -> None:
     rates = {}
-    for model in ("bert-base", "modernbert-base"):
+    for model in ("bert-base", "modernbert-base", "modernbert-tiny"):
         recipe = written(answers_for("text", text, model=model), tmp_path)
         assert recipe.train
         rates[model] = recipe.train.masking.rate
-    assert rates == {"bert-base": 0.15, "modernbert-base": 0.3}
+    assert rates == {"bert-base": 0.15, "modernbert-base": 0.3, "modernbert-tiny": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("model", "size"), [("gpt2-tiny", "one of jprep's small sizes"), ("gpt2-small", "a published size")]
+)
+def test_only_published_sizes_are_called_so(model: str, size: str, text: Path) -> None:
+    [line] = [each for each in compose_recipe(answers_for("text", text, model=model), Path("r.toml")).splitlines()
+              if each.startswith("model = { preset")]  # fmt: skip
+    assert f"# {size};" in line
 
 
 def test_values_suit_the_size_of_the_text(text: Path, tmp_path: Path) -> None:

@@ -243,9 +243,10 @@ def test_another_mask_rate_than_the_published_one_is_reported(tmp_path: Path) ->
     assert "25% of the tokens" in found and "--set train.masking.rate=0.25" in found
     assert published_warnings(parts.job(**large, masking={"rate": 0.25})) == []
     assert published_warnings(parts.job(**SECTION)) == []
-    encoder = {"task": "mlm", "model": {"preset": "modernbert-base"}, "rtd": {}}
-    [found] = published_warnings(parts.job(**SECTION | encoder))
-    assert "30% of the tokens" in found and "--set train.masking.rate=0.3" in found
+    for preset in ("modernbert-base", "modernbert-tiny"):
+        encoder = {"task": "mlm", "model": {"preset": preset}, "rtd": {}}
+        [found] = published_warnings(parts.job(**SECTION | encoder))
+        assert "30% of the tokens" in found and "--set train.masking.rate=0.3" in found
 
 
 def test_figures_are_shares_of_sums() -> None:
