@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -161,3 +162,11 @@ def test_a_packaged_recipe_runs_by_its_name_unless_a_file_is_called_so(folder: P
     assert jprep("run", "jawiki", "--dry-run", cwd=folder).stdout.startswith("jawiki:")
     (folder / "jawiki").write_text('name = "other"', encoding="utf-8")
     assert jprep("run", "jawiki", "--dry-run", cwd=folder).stdout.startswith("other:")
+
+
+@pytest.mark.parametrize("tokenizer", ["unigram", "wordpiece"])
+def test_the_vocabulary_of_a_new_recipe_can_be_learnt_from_its_input(tokenizer: str, folder: Path, jprep: Run) -> None:
+    records = [json.dumps({"text": text}) for text in samples.crawl_bytes().decode().split("\n\n")]
+    (folder / "web.jsonl").write_text("\n".join(records))
+    jprep("init", "web.toml", "--from", "text", "--input", "web.jsonl", "--tokenizer", tokenizer, cwd=folder)
+    jprep("run", "web.toml", "--until", "tokenizer", cwd=folder)

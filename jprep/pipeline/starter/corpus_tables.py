@@ -8,6 +8,7 @@ from jprep.corpus.config import WEB_FILTERS
 from jprep.pipeline.starter.choices import FAMILIES, Answers
 from jprep.pipeline.starter.inputs import DUMPS, InputSummary
 from jprep.pipeline.starter.toml_lines import Key, table
+from jprep.tokenizer.suggested_size import suggest_vocab_size
 
 _JAWIKI = "jawiki-latest-pages-articles-multistream.xml.bz2"
 _JAWIKI_URL = "https://dumps.wikimedia.org/jawiki/latest"
@@ -19,9 +20,8 @@ _FIELDS: dict[str, dict[str, str]] = {HUB_DATASET: {"id": "id", "title": "title"
 _SIZES = {"wikipedia": 4_000_000_000, "cc100": 74_000_000_000, "hf": 1_000_000_000, "text": 1_000_000_000}
 """Bytes of text of a source, about, where that is not known from its files."""
 
-_BYTES_PER_CHARACTER, _CHARACTERS_PER_ID = 3, 16
-_MAX_IDS, _MIN_IDS, _SMALL_VOCABULARY = 32_000, 400, 8_000
-_OTHER_IDS = 264  # of bytes, and of special tokens
+_BYTES_PER_CHARACTER = 3
+_SMALL_VOCABULARY = 8_000
 _VALIDATION_DOCUMENTS, _MAX_VALIDATION = 20, 0.2
 
 
@@ -112,7 +112,7 @@ def _segmenter_comment(name: str) -> str:
 
 def tokenizer_table(answers: Answers, inputs: InputSummary) -> str:
     """Return `[tokenizer]`."""
-    ids = vocabulary(known_size(answers, inputs), inputs.alphabet)
+    ids = suggest_vocab_size(known_size(answers, inputs) // _BYTES_PER_CHARACTER, inputs.alphabet, answers.tokenizer)
     words = answers.segmenter != "none"
     keys = [
         Key("model", answers.tokenizer, "bpe, byte-bpe, unigram or wordpiece"),
@@ -128,18 +128,6 @@ def tokenizer_table(answers: Answers, inputs: InputSummary) -> str:
 
 def _boundaries_comment(*, words: bool) -> str:
     return "words guide the vocabulary, raw text is encoded" if words else "pieces are learned from raw text"
-
-
-def vocabulary(size: int, alphabet: int = 0) -> int:
-    """Return a number of ids that suits a text.
-
-    Args:
-        size: its bytes.
-        alphabet: how many characters it has, which all get an id beside those of bytes and special tokens.
-    """
-    characters = size // _BYTES_PER_CHARACTER
-    learnt = min(_MAX_IDS, characters // _CHARACTERS_PER_ID // 100 * 100)
-    return max(learnt, min(_SMALL_VOCABULARY, alphabet + _OTHER_IDS + characters // (2 * _CHARACTERS_PER_ID)), _MIN_IDS)
 
 
 def dataset_table(answers: Answers, inputs: InputSummary) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +14,14 @@ from jprep.corpus.readers.archives import refuse_tar
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import SUFFIXES, all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
+from jprep.tokenizer.suggested_size import count_alphabet
 
 READERS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 """Suffix → reader; files with any other suffix are text."""
 
 HUB = "hf://datasets/"
 _HEAD = 1 << 20  # bytes of the first file that are looked at
+_HEAD_ROWS = 1_000  # of a Parquet file
 _LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its fields
 _LONGEST_NAME = 1000  # characters of a column's name
 _COMPRESSED = 3  # about how much larger text is than its compressed file
@@ -178,8 +178,13 @@ def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text
     fields = _json_fields(first, paths[0]) if reader == "jsonl" else _header_fields(first, reader, paths[0])
     chosen = _text_field(fields, text_field, paths[0])
     documents = _scaled(head.count(b"\n") or 1, head, size)
+    text = _json_texts(head, chosen) if reader == "jsonl" else ""
     return InputSummary(
-        paths=named, reader={"use": reader, "text": chosen}, size=size, documents=documents, alphabet=_alphabet(head)
+        paths=named,
+        reader={"use": reader, "text": chosen},
+        size=_scaled(len(text.encode("utf-8", "replace")), head, size) if text else size,
+        documents=documents,
+        alphabet=count_alphabet(text) if text else _alphabet(head),
     )
 
 
@@ -190,12 +195,31 @@ def _look_at_parquet(named: tuple[str, ...], paths: list[str], reader: str, text
     try:
         with pq.ParquetFile(paths[0]) as file:
             fields, rows = file.schema_arrow.names, file.metadata.num_rows
+            chosen = _text_field(fields, text_field, paths[0])
+            head = next(file.iter_batches(_HEAD_ROWS, columns=[chosen]), None) if chosen in fields else None
     except (pa.ArrowInvalid, OSError) as error:
         raise ConfigError(f"this is no Parquet file: {error}", where=paths[0], fix="check the file") from error
-    chosen = _text_field(fields, text_field, paths[0])
+    texts = head.column(0).to_pylist() if head else []
     return InputSummary(
-        paths=named, reader={"use": reader, "text": chosen}, size=_size(paths, _COMPRESSED), documents=rows * len(paths)
+        paths=named,
+        reader={"use": reader, "text": chosen},
+        size=_size(paths, _COMPRESSED),
+        documents=rows * len(paths),
+        alphabet=count_alphabet("".join(each for each in texts if isinstance(each, str))),
     )
+
+
+def _json_texts(head: bytes, field: str) -> str:
+    """Return the texts of the whole records at the beginning of a file; "" where they cannot be read."""
+    lines = head.splitlines()
+    whole = lines if len(head) < _HEAD else lines[:-1]
+    try:
+        records = [json.loads(line) for line in whole if line]
+    except (ValueError, RecursionError):
+        return ""
+    for name in field.split("."):
+        records = [record.get(name) for record in records if isinstance(record, dict)]
+    return "\n".join(text for text in records if isinstance(text, str))
 
 
 def _json_fields(line: str, path: str) -> list[str]:
@@ -255,7 +279,4 @@ def _scaled(count: int, head: bytes, size: int) -> int:
 
 
 def _alphabet(head: bytes) -> int:
-    """Return the number of characters that cover all but one in 2,000 of a text."""
-    counts = Counter("".join(head.decode("utf-8", "ignore").split()))
-    left = counts.total() // 2_000  # of the rarest
-    return sum(total > left for total in accumulate(sorted(counts.values())))
+    return count_alphabet(head.decode("utf-8", "ignore"))
