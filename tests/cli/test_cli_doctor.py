@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jprep.doctor import machine, segmenters, time_limit
+from jprep.doctor import executors, machine, segmenters, time_limit
 from jprep.errors import MachineError
 from jprep.train.backend import Finding
 from tests.conftest import Distribution, Run
@@ -190,3 +190,36 @@ def test_the_marks_are_explained(distribution: Distribution, jprep: Run) -> None
     moon = jprep("doctor", "--backend", "choosy", "--set", "device=moon", env=distribution.env, code=3)
     marks = moon.stdout.splitlines()[-1]
     assert marks.startswith("marks: ") and marks.endswith("! a problem")
+
+
+@pytest.mark.parametrize(
+    ("programs", "found"),
+    [
+        ({}, ["slurm: not found (no sbatch", "pbs: not found (no qsub", "grid-engine: not found (no qsub"]),
+        (
+            {"sbatch": "", "sinfo": "echo slurm-wlm 22.05.8"},
+            ["slurm: slurm-wlm 22.05.8", "pbs: not", "grid-engine: not"],
+        ),
+        ({"qsub": "", "qstat": "echo pbs_version = 23.06.06"}, ["slurm: not", "pbs: PBS 23.06.06", "grid-engine: not"]),
+        (
+            {"qsub": "", "qstat": "[ $1 = -help ] && echo SGE 8.1.9"},
+            ["slurm: not", "pbs: not", "grid-engine: SGE 8.1.9"],
+        ),
+        (
+            {"sbatch": "", "sinfo": "echo no config >&2; exit 1", "qsub": "", "qconf": ""},
+            [
+                "slurm: sbatch was found, but `sinfo --version` gives no version: no config",
+                "grid-engine: qsub was found",
+            ],
+        ),
+    ],
+)
+def test_schedulers_are_found_by_their_programs(
+    programs: dict[str, str], found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in programs.items():
+        program(tmp_path, name, text)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    findings = executors.check_executors()[1:]
+    assert [each.what[: len(start)] for each, start in zip(findings, found, strict=True)] == found
+    assert all(each.level != "error" for each in findings)

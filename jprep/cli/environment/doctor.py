@@ -24,7 +24,7 @@ _ENVIRONMENT = 3
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the backend.")
 @AS_JSON
 def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Check this machine: Python, memory, disk, accelerators, segmenters, plugins, backends; suggest fixes.
+    """Check this machine: Python, memory, disk, accelerators, segmenters, executors, plugins, backends; suggest fixes.
 
     Notes are marked with `-`. Problems are marked with `!`, and make the exit code 3.
 
