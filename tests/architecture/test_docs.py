@@ -142,3 +142,14 @@ def test_the_messages_of_the_troubleshooting_page_exist() -> None:
     messages = [message for heading in headings for message in re.findall(r"`([^`]+ [^`]+)`", heading)]
     parts = [part.strip() for message in messages for part in message.split("…")]
     assert [part for part in parts if part not in code] == []
+
+
+def test_extras_are_installed_in_one_form_and_listed() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "'.[" not in text, f"{page}: pip install 'jprep[…]' works for a checkout as well"
+        named = {name for group in re.findall(r"\bjprep\[([a-z0-9,]+)\]", text) for name in group.split(",")}
+        assert named <= set(extras), page
+    listed = re.findall(r"`jprep\[([a-z0-9]+)\]`", (DOCS / "quickstart.md").read_text(encoding="utf-8"))
+    assert set(listed) == set(extras) - {"test"}
