@@ -9,9 +9,12 @@ import re
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 
+from jprep.train.job.config import Task
+from jprep.train.models.presets import PRESETS
 from tests.conftest import ROOT, Distribution, Run
 from tests.unit.test_conformance import failures
 
@@ -153,3 +156,15 @@ def test_extras_are_installed_in_one_form_and_listed() -> None:
         assert named <= set(extras), page
     listed = re.findall(r"`jprep\[([a-z0-9]+)\]`", (DOCS / "quickstart.md").read_text(encoding="utf-8"))
     assert set(listed) == set(extras) - {"test"}
+
+
+def test_the_training_guide_names_every_task_and_family() -> None:
+    names = {"gpt2": "GPT-2", "llama": "Llama", "qwen3": "Qwen3", "qwen3_moe": "with and without experts",
+             "bert": "BERT", "roberta": "RoBERTa", "modernbert": "ModernBERT", "deberta-v2": "DeBERTa-v2",
+             "electra": "ELECTRA"}  # fmt: skip
+    guide = (DOCS / "guides" / "train-a-model.md").read_text(encoding="utf-8")
+    table = guide[guide.index("## Tasks") : guide.index("Start from given weights")]
+    for task in get_args(Task):
+        assert re.search(rf"^\|.*`{task}`.*\|$", table, re.MULTILINE), task
+    for family in {str(preset["model_type"]) for preset in PRESETS.values()}:
+        assert re.search(rf"\b{re.escape(names[family])}\b", table), family
