@@ -32,7 +32,8 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     command = ["train", "recipe.toml", "--backend", "numpy", "--name", "二つ の 折"]
     run = tmp_path / "work" / "評判" / "runs" / "二つ の 折"
-    jprep(*command, "--all-folds", "--dry-run", cwd=tmp_path, env=env)
+    planned = jprep(*command, "--all-folds", "--dry-run", cwd=tmp_path, env=env).stdout
+    assert "fold 0 of 0 to 1" in planned
     assert not run.exists()
     shown = jprep(*command, "--all-folds", cwd=tmp_path, env=env).stdout
     for word in ("二つ の 折", "of 2 folds", "accuracy", "macro_f1", "f1/肯定"):
@@ -61,3 +62,18 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     assert (run / "fold-0-copy" / "job.json").exists()
     assert json.loads((run / "folds.json").read_bytes())["jobs"] != written["jobs"]
     assert [json.loads((run / f"fold-{fold}" / "job.json").read_bytes())["train"]["seed"] for fold in (0, 1)] == [7, 7]
+
+
+def test_a_plan_counts_the_rows_of_each_label(tmp_path: Path, distribution: Distribution, jprep: Run) -> None:
+    env = offer(distribution)
+    rows(tmp_path / "rows.jsonl")
+    tokenizer(tmp_path / "work" / "評判" / "tokenizer")
+    (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    plan = ["train", "recipe.toml", "--backend", "numpy", "--dry-run"]
+    found = json.loads(jprep(*plan, "--json", cwd=tmp_path, env=env).stdout)["rows"]
+    assert sum(found["labels"].values()) == found["train"] and found["validation"] > 0
+    assert (found["folds"], found["fold"], found["class_weights"]) == (2, 0, {})
+    shown = jprep(*plan, cwd=tmp_path, env=env).stdout
+    counts = ", ".join(f"{name} {count}" for name, count in found["labels"].items())
+    assert f"  labels     {counts}\n" in shown
+    assert f"  held out   {found['validation']} rows, fold 0 of 0 to 1\n" in shown

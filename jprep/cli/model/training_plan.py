@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _ENVIRONMENT = 3
+_LABELS = 10  # that are shown
 
 
 class _Estimates(NamedTuple):
@@ -120,6 +121,7 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
         **given,
         **({"tokenizer": "that of train.model.init"} if own else {}),
         "data": _describe_data(prepared),
+        **_describe_rows(job),
         **{f"  {one.name}": _share(one, job) for one in job.sources},
         **({"lengths": _describe_stages(job)} if job.train.stages else {}),
         **({"messages": describe_counts(job.chat.counts)} if job.chat else {}),
@@ -154,6 +156,7 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "mix": job.mix,
         "sources": job.sources,
         "conversations": job.chat.counts if job.chat else None,
+        "rows": _rows(job),
         "left_out": _left_out(prepared),
         "plan": plan,
         "fits": found.fit.fits,
@@ -177,6 +180,39 @@ def _describe_data(prepared: PreparedRun) -> str:
     if job.mix:
         return f"{rows} in an epoch of the mixture, from {tokens:,} tokens"
     return f"{rows}, {tokens:,} tokens" if tokens else rows
+
+
+def _rows(job: Job) -> dict[str, Any] | None:
+    """Return the labelled rows, by label, and what is held out of them; None for other data."""
+    if not job.rows:
+        return None
+    return {
+        "train": job.rows.train,
+        "labels": dict(zip(job.labels, job.rows.labels, strict=True)),
+        "class_weights": dict(zip(job.labels, job.class_weights, strict=False)),
+        "validation": job.rows.validation,
+        "folds": job.train.labelled.folds,
+        "fold": job.train.fold,
+    }
+
+
+def _describe_rows(job: Job) -> dict[str, str]:
+    """Return lines about labelled rows: those of each label, and those to validate on."""
+    if not job.rows:
+        return {}
+    counts = [f"{name} {count:,}" for name, count in zip(job.labels, job.rows.labels, strict=True)]
+    if job.class_weights:
+        counts = [f"{text} (weight {weight:.3g})" for text, weight in zip(counts, job.class_weights, strict=True)]
+    more = [f"{len(counts) - _LABELS:,} more"] if len(counts) > _LABELS else []
+    labels = {"labels": ", ".join(counts[:_LABELS] + more)} if counts else {}
+    return labels | {"held out": f"{job.rows.validation:,} rows{_source_of_validation(job)}"}
+
+
+def _source_of_validation(job: Job) -> str:
+    if job.train.validation_data:
+        return f", {', '.join(map(os.path.basename, job.train.validation_data))}"
+    folds = job.train.labelled.folds
+    return f", fold {job.train.fold} of 0 to {folds - 1}" if folds else ""
 
 
 def _describe_stages(job: Job) -> str:

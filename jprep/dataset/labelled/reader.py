@@ -54,6 +54,20 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     buckets: list[int] = []
 
 
+class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of the labelled rows of a job.
+
+    Attributes:
+        train: rows to train on.
+        labels: those of each class, in the order of its id; empty for scores.
+        validation: rows to validate on.
+    """
+
+    train: int
+    labels: list[int] = []
+    validation: int = 0
+
+
 class LabelledRow(NamedTuple):
     """A row.
 

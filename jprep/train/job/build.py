@@ -116,6 +116,7 @@ def build_job(
         mix=mix,
         sources=data.seen(steps * train.batch) if data.seen else [],
         chat=data.chat,
+        rows=data.rows,
         dropout_masks=existing.dropout_masks if existing else _DROPOUT_MASKS,
     )
 

@@ -9,7 +9,7 @@ import msgspec
 
 from jprep.config import parse_config
 from jprep.dataset.conversations.config import Chat, SftConfig
-from jprep.dataset.labelled.reader import LabelledConfig
+from jprep.dataset.labelled.reader import LabelledConfig, RowCounts
 from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.config import LengthStage, MaskingConfig, Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
@@ -289,6 +289,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         sources: what the run sees of each source, with a mixture.
         class_weights: weight of each of `labels`; empty for 1 each.
         chat: how the model of `sft` is talked to; None for other tasks.
+        rows: how many labelled rows there are; None for other tasks, and in jobs of earlier versions.
         dropout_masks: 1 if the framework draws all masks of dropout, as in runs of jprep 0.1.0; 2 if jprep does.
     """
 
@@ -314,6 +315,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[SeenSource] = []
     class_weights: list[float] = []
     chat: Chat | None = None
+    rows: RowCounts | None = None
     dropout_masks: int = 1
 
     @property

@@ -12,6 +12,7 @@ from jprep.dataset.conversations.config import Chat, describe_counts
 from jprep.dataset.conversations.encoding import ChatEncoder, Conversations
 from jprep.dataset.conversations.sampler import ConversationSampler
 from jprep.dataset.conversations.template import read_template
+from jprep.dataset.labelled.reader import RowCounts
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
 from jprep.dataset.mix import MixConfig, plain_mix
 from jprep.dataset.sampling.masking import Masking, check_words
@@ -31,7 +32,7 @@ from jprep.dataset.sampling.staged import StagedSampler
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
 from jprep.train.job.config import SeenSource, TrainConfig
-from jprep.train.job.labelled_data import class_weights, read_labelled_splits
+from jprep.train.job.labelled_data import class_weights, count_rows, read_labelled_splits
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
@@ -47,6 +48,7 @@ class DataSummary(NamedTuple):
         seen: returns what a number of rows takes of each source of a mixture; None without one.
         class_weights: weight of each label; empty for 1 each.
         chat: chat template and counts of conversations; None for other tasks.
+        rows: counts of labelled rows; None for other tasks.
     """
 
     samples: int
@@ -55,6 +57,7 @@ class DataSummary(NamedTuple):
     seen: Callable[[int], list[SeenSource]] | None = None
     class_weights: tuple[float, ...] = ()
     chat: Chat | None = None
+    rows: RowCounts | None = None
 
 
 def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
@@ -75,7 +78,7 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
     order = SampleOrder(len(found.rows), train.batch, train.seed, TRAIN, train.drop_last).checked()
     made_from = {"data": [file_sha256(Path(path)) for path in train.data]}
     weights = class_weights(train.class_weights, names, found.data.targets[found.rows])
-    return DataSummary(order.epoch_rows, names, made_from, class_weights=weights)
+    return DataSummary(order.epoch_rows, names, made_from, class_weights=weights, rows=count_rows(found))
 
 
 def summarize_conversations(train: TrainConfig, tokenizer: Tokenizer, special: SpecialIds) -> DataSummary:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from jprep.config import suggest_name
 from jprep.dataset.labelled.dataset import LabelledDataset, TokenizerLike, encode_labelled
-from jprep.dataset.labelled.reader import LabelledTask
+from jprep.dataset.labelled.reader import LabelledTask, RowCounts
 from jprep.dataset.sampling.sample_index import Integers
 from jprep.errors import ConfigError
 from jprep.train.job.config import TrainConfig
@@ -64,6 +64,13 @@ def read_labelled_splits(
         fix = "use files with more rows, or more folds"
         raise ConfigError("there are no rows to train on", where=", ".join(train.data), fix=fix)
     return found
+
+
+def count_rows(found: LabelledSplits) -> RowCounts:
+    """Return the rows of a job, and those of each class that are trained on."""
+    names, targets = found.data.names, found.data.targets[found.rows]
+    labels = np.bincount(targets, minlength=len(names)).tolist() if names else []
+    return RowCounts(train=len(found.rows), labels=labels, validation=len(found.validation_rows))
 
 
 def class_weights(
