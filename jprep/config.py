@@ -37,7 +37,7 @@ def parse_config(raw: object, kind: type[T], *, where: str) -> T:
     try:
         return convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=_fix(kind, str(error))) from error
+        raise ConfigError(_plain(str(error)), where=where, fix=_fix(kind, str(error))) from error
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +90,13 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else f"available: {', '.join(choices) or 'none'}"
 
 
+def _plain(message: str) -> str:
+    """Return an error message of msgspec's with the key that it is about."""
+    if found := re.fullmatch(r"Invalid enum value (.*) - at `\$\.?([^`]*)`", message, re.DOTALL):
+        return f"{found[1]} is no value of `{found[2]}`"
+    return message.replace("`$.", "`")
+
+
 def _fix(kind: Any, message: str) -> str:
     """Return what to write instead, for an error message of msgspec's."""
     found = re.search(r" - at `\$([^`]*)`", message)
@@ -97,7 +104,7 @@ def _fix(kind: Any, message: str) -> str:
     if unknown := re.search(r"unknown field `([^`]*)`", message):
         return suggest_name(unknown[1], next(_sections(_type_at(kind, path))).__struct_fields__)
     if message.startswith("Invalid enum value"):
-        return f"available: {', '.join(map(str, _choices(_type_at(kind, path))))}"
+        return _describe_choices(_type_at(kind, path))
     return "docs/recipes.md lists every key and its values"
 
 
@@ -112,6 +119,13 @@ def _choices(hint: Any) -> Iterator[Any]:
     """Yield the values of a type's literals."""
     for part in get_args(hint):
         yield from [part] if get_origin(hint) is Literal else _choices(part)
+
+
+def _describe_choices(hint: Any) -> str:
+    """Return what a key with literals may be; "", which often stands for the default, is not among them."""
+    named = ", ".join(str(choice) for choice in _choices(hint) if choice != "")
+    tables = any(get_origin(part) is dict and get_args(part)[1] is float for part in get_args(hint))
+    return f"available: {named}" + (", or a table of numbers, e.g. { NAME = 1.5 }" if tables else "")
 
 
 def _sections(hint: Any) -> Iterator[type[msgspec.Struct]]:

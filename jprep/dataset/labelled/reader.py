@@ -120,6 +120,9 @@ def read_records(path: Path, config: LabelledConfig, wanted: Sequence[str] = ())
     reader = _READERS.get(path.suffix)
     if reader is None:
         fix = f"supported: {', '.join(_READERS)}"
+        if path.is_dir():
+            what = "expected a file, got a directory"
+            raise ConfigError(what, where=str(path), fix=f"{fix}: name the files of the directory")
         raise ConfigError(f"unknown format of labelled data: {path.suffix or path.name!r}", where=str(path), fix=fix)
     try:
         yield from reader(path, config, wanted)

@@ -290,3 +290,9 @@ def test_encodings_and_names_of_columns(tmp_path):
         list(read_labelled_rows(path, LabelledConfig(header=False), "classify"))
     with pytest.raises(ConfigError, match="both header and columns"):
         encode_labelled([path], BERT, LabelledConfig(columns=["text", "label"]), "classify")
+
+
+def test_a_directory_is_no_file_of_rows(tmp_path: Path):
+    with pytest.raises(ConfigError, match="expected a file, got a directory") as refused:
+        next(read_labelled_rows(tmp_path, LabelledConfig(), "classify"))
+    assert refused.value.where == str(tmp_path) and ".jsonl, .csv, .tsv, .parquet" in refused.value.fix
