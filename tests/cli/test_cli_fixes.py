@@ -109,3 +109,10 @@ def test_a_damaged_input_is_not_fixed_by_a_restart_of_its_reader(tmp_path: Path,
     train = ("tokenizer", "train", "c", "--boundaries", "none", "--vocab-size", 1500, "-o", "t")
     said = jprep(*train, cwd=tmp_path, code=2).stderr
     assert "corpus build … --restart` builds the corpus again" in said and "to replace it" not in said
+
+
+def test_a_corpus_without_text_names_the_empty_input(tmp_path: Path, jprep: Run) -> None:
+    (tmp_path / "empty.txt").touch()
+    jprep("corpus", "build", "--text", "empty.txt", "-o", "c", cwd=tmp_path)
+    said = jprep("tokenizer", "train", "c", "-o", "t", cwd=tmp_path, code=2).stderr
+    assert "the corpus has 0 documents, and 0 were rejected; empty inputs: empty.txt" in said

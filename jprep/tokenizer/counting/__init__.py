@@ -6,6 +6,8 @@ units are only dropped, down to `max_words`, once all are known.
 
 from __future__ import annotations
 
+import hashlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,8 @@ if TYPE_CHECKING:  # pyarrow is imported when counting starts
     from jprep.tokenizer.counting.sequence_stages import CountSequencesStage
     from jprep.tokenizer.counting.sources import CountedSource, CountSourcesStage, SourceReceipts
     from jprep.tokenizer.counting.stages import CountStage
+
+_EMPTY_FILE, _SHOWN = hashlib.sha256(b"").hexdigest(), 5
 
 _NAMES = ("units.cut.distinct", "units.cut.total", "paragraphs.total", "paragraphs.sampled")
 _SEQUENCE_NAMES = ("sequences.cut.total", "sequences.total")
@@ -234,13 +238,27 @@ def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
 def _check_words(corpus: Corpus, config: TokenizerConfig) -> None:
     totals, where = corpus.manifest.totals, str(corpus.folder)
     if not totals.get("characters"):
-        raise _no_text(where)
+        raise _empty_corpus(corpus)
     if config.boundaries not in ("none", "bert") and not totals.get("words"):
         what = f"this corpus has no words, which boundaries = {config.boundaries!r} needs"
         fix = "build it with a segmenter, or use --boundaries none"
         if config.boundaries == "spaces":
             fix = 'build it with a segmenter; segmenter = "spaces" takes the spaces of the text'
         raise ConfigError(what, where=where, fix=fix)
+
+
+def _empty_corpus(corpus: Corpus) -> ConfigError:
+    """Return the error for a corpus without text: how many documents it has and lacks, and which inputs are empty."""
+    manifest = corpus.manifest
+    sources = manifest.made_from.get("documents", {}).get("sources", [])
+    empty = [
+        file["name"] for source in sources for file in source.get("files", []) if file.get("sha256") == _EMPTY_FILE
+    ]
+    kept, rejected = manifest.totals.get("documents", 0), sum(manifest.rejects.values())
+    what = f"there is no text to learn from: the corpus has {kept:,} documents, and {rejected:,} were rejected"
+    what += f"; empty inputs: {', '.join(empty[:_SHOWN])}" if empty else ""
+    fix = f"check its inputs; `jprep corpus stats {shlex.quote(str(corpus.folder))}` counts what was dropped"
+    return ConfigError(what, where=str(corpus.folder), fix=fix)
 
 
 def _no_text(where: str) -> ConfigError:

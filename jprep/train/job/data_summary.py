@@ -214,7 +214,14 @@ def conversation_sampler(
         ConfigError: no conversation is left.
     """
     if not len(data):
-        files = ", ".join(train.data if split == TRAIN else train.validation_data)
+        paths = train.data if split == TRAIN else train.validation_data
+        files = ", ".join(paths)
+        if not any(data.counts.values()):
+            what = "there are no conversations"
+            if not any(Path(path).exists() and Path(path).stat().st_size for path in paths):
+                what += ": the file is empty" if len(paths) == 1 else ": the files are empty"
+            fix = 'one JSON object a line: {"messages": [{"role": "user", "content": "…"}, …]}'
+            raise ConfigError(what, where=files, fix=fix)
         more = "raise train.length, or use" if data.counts["conversations"] else "use"
         fix = f"{more} files with answers of the assistant"
         raise ConfigError(f"nothing is left of {describe_counts(data.counts)}", where=files, fix=fix)

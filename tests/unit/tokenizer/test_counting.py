@@ -247,6 +247,12 @@ def test_empty_corpus_is_rejected(parts: list[list[str]], tmp_path: Path) -> Non
         count(make_corpus(tmp_path / "corpus", parts), tmp_path / "state")
 
 
+def test_the_error_for_an_empty_corpus_has_its_counts(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the corpus has 1 documents, and 0 were rejected") as refused:
+        count(make_corpus(tmp_path / "corpus", [[""]]), tmp_path / "state")
+    assert f"jprep corpus stats {tmp_path / 'corpus'}" in refused.value.fix
+
+
 @pytest.mark.parametrize("words", [True, False])
 def test_text_is_counted_and_sampled_without_boundaries(words: bool, tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path / "corpus", [["漢字\x1fです\x1f。\nabc\x1f \x1fdef"]], words=words)

@@ -112,6 +112,14 @@ def test_what_has_no_meaning_is_refused(tmp_path: Path, changes: dict[str, Any],
         job_of(tmp_path, **changes)
 
 
+def test_an_empty_file_is_named(tmp_path: Path):
+    (tmp_path / "empty.jsonl").touch()
+    for key in ("data", "validation_data"):
+        with pytest.raises(ConfigError, match="there are no conversations: the file is empty") as refused:
+            job_of(tmp_path, **{key: [str(tmp_path / "empty.jsonl")]})
+        assert refused.value.where == str(tmp_path / "empty.jsonl")
+
+
 def test_backends_without_document_masks_are_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="document_masks"):
         check_features(job_of(tmp_path).train, "flax", ("z_loss",))
