@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import math
 import re
+import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 5.0  # inches: labels of 9 points are then legible on a phone
 _LABEL = 24  # characters of a name on an axis or in a legend
+_FONT = 9  # points, of legends and ticks
 _SERIES = 8
 _COLOURS = {"#0a0a01": "--text", "#0a0a02": "--muted", "#0a0a03": "--line", "#0a0a04": "--bad"} | {
     f"#0b0b{number:02x}": f"--series-{number}" for number in range(1, _SERIES + 1)
@@ -27,6 +29,9 @@ _TEXT, _MUTED, _LINE, _BAD = list(_COLOURS)[:4]
 
 Series = tuple[Sequence[float], Sequence[float]]
 """Abscissas and ordinates of a curve, equally long."""
+
+_MARKS = ("", "s", "^", "v", "D", "P")
+"""Marks of the first curves that have a colour each, of the next ones that have the same colours, and so on."""
 
 
 class Marker(NamedTuple):
@@ -96,36 +101,41 @@ def lines(
     title: str,
     x_label: str,
     y_label: str,
+    dashed: Mapping[str, Series] = {},
+    kinds: tuple[str, str] = ("", ""),
     markers: Sequence[Marker] = (),
     dots: Mapping[str, Series] = {},
     points: bool = False,
     log_x: bool = False,
     log_y: bool = False,
 ) -> Markup:
-    """Return curves over each other, with a legend if there are several.
+    """Return curves over each other, with a legend below the axes if there are several.
 
     Args:
         series: the curves by name.
         title: description of the plot for readers who do not see it.
         x_label: the abscissa, with its unit.
         y_label: the ordinate, with its unit.
+        dashed: second curves, drawn dashed in the colour of the first curve of their name.
+        kinds: what the first and the second curves are, for the legend.
         markers: vertical lines, for example at restarts.
         dots: points without a curve, by name, for example checkpoints.
         points: whether each value has a point.
         log_x: whether the horizontal axis is logarithmic.
         log_y: whether the vertical axis is logarithmic.
     """
+    names = list(dict.fromkeys([*series, *dashed]))
     with _figure(title, 2.3) as (axes, drawn):
-        for number, (name, (across, up)) in enumerate(series.items()):
-            style = {"marker": "o", "markersize": 3} if points or len(across) == 1 else {}
-            axes.plot(across, up, color=_series(number), linewidth=1.5, label=_curve_name(name), **style)
-        for name, (across, up) in dots.items():
-            axes.plot(across, up, "D", color=_TEXT, markersize=3.5, label=_curve_name(name))
+        for curves, style in ((series, "-"), (dashed, "--")):
+            for name, (across, up) in curves.items():
+                look = _curve_style(names.index(name), len(across), points=points)
+                axes.plot(across, up, linestyle=style, **look)
+        for across, up in dots.values():
+            axes.plot(across, up, "D", color=_TEXT, markersize=3.5)
         _scale(axes, log_x, log_y)
         _draw_markers(axes, markers)
         _label(axes, x_label, y_label)
-        if len(series) + len(dots) > 1:
-            axes.legend(frameon=False, labelcolor=_TEXT, fontsize=9)
+        _add_legend(axes, names, dots, kinds if dashed else ())
     return drawn[0]
 
 
@@ -153,6 +163,46 @@ def intervals(
 
 def _series(number: int) -> str:
     return list(_COLOURS)[4 + number % _SERIES]
+
+
+def _curve_style(number: int, length: int, *, points: bool = False) -> dict[str, Any]:
+    """Return how a curve looks: once all colours are used, its marks tell it from earlier ones of its colour."""
+    mark = _MARKS[number // _SERIES % len(_MARKS)] or ("o" if points or length == 1 else "")
+    every = 1 if points else max(1, length // 8)
+    return {"color": _series(number), "linewidth": 1.5, "marker": mark, "markersize": 3, "markevery": every}
+
+
+def _add_legend(axes: Any, names: Sequence[str], dots: Iterable[str], kinds: Sequence[str]) -> None:
+    """Add a legend below the axes, by whose height the figure grows."""
+    from matplotlib.lines import Line2D
+
+    entries = [Line2D([], [], label=_curve_name(name), **_curve_style(at, 2)) for at, name in enumerate(names)]
+    styles: tuple[dict[str, Any], ...] = ({"linestyle": "-"}, {"linestyle": "--"})
+    entries += [
+        Line2D([], [], label=_name(kind), color=_TEXT, linewidth=1.5, **style)
+        for kind, style in zip(kinds, styles, strict=False)
+    ]
+    entries += [Line2D([], [], label=_name(name), color=_TEXT, marker="D", markersize=3.5, ls="") for name in dots]
+    if len(entries) > 1:
+        _place_legend(axes.figure, entries)
+
+
+def _place_legend(figure: Any, entries: Sequence[Any]) -> None:
+    """Place a legend below all else in as many columns as fit, and make the figure higher by it."""
+    # matplotlib measures characters that its font lacks by a box of 0.6 em; in the reader's font they are 1 em wide
+    wide = 0.4 * max(sum(map(_is_wide, entry.get_label())) for entry in entries)
+    style = {"frameon": False, "labelcolor": _TEXT, "fontsize": _FONT, "columnspacing": 1.5 + wide}
+    balanced = {math.ceil(len(entries) / math.ceil(len(entries) / columns)) for columns in range(1, 5)}
+    for columns in sorted(balanced, reverse=True):
+        legend = figure.legend(handles=entries, loc="outside lower center", ncols=columns, **style)
+        if columns == 1 or legend.get_window_extent().width + wide * _FONT * figure.dpi / 72 <= figure.bbox.width:
+            break
+        legend.remove()
+    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
+
+
+def _is_wide(character: str) -> bool:
+    return unicodedata.east_asian_width(character) in ("W", "F")
 
 
 def _name(text: str) -> str:

@@ -91,14 +91,24 @@ def _figure_names(curves: Iterable[dict[str, Curve]]) -> list[str]:
 
 
 def _loss_plot(runs: Sequence[tuple[str, RunHistory]], across: Across) -> Plot:
-    series = {}
-    for name, run in runs:
-        for kind, curves in (("training", run.training), ("validation", run.validation)):
-            if "loss" in curves:
-                series[f"{name}, {kind}" if len(runs) > 1 else kind] = across.points(curves["loss"])
-    one = runs[0][1] if len(runs) == 1 else None
-    dots, markers = (_checkpoints(one, "loss", across), _restarts(one, across)) if one else ({}, [])
+    training = {name: across.points(run.training["loss"]) for name, run in runs if "loss" in run.training}
+    validation = {name: across.points(run.validation["loss"]) for name, run in runs if "loss" in run.validation}
     title = f"Loss over {across.axis if across.axis == 'steps' else 'time'}"
+    if len(runs) > 1:
+        return Plot(
+            plots.lines(
+                training,
+                dashed=validation,
+                kinds=("training", "validation"),
+                title=title,
+                x_label=across.label,
+                y_label="loss",
+            ),
+            f"{title}.",
+        )
+    run, both = runs[0][1], {"training": training, "validation": validation}
+    series = {kind: points for kind, found in both.items() for points in found.values()}
+    dots, markers = _checkpoints(run, "loss", across), _restarts(run, across)
     svg = plots.lines(series, title=title, x_label=across.label, y_label="loss", dots=dots, markers=markers)
     return Plot(svg, f"{title}.{_explained(dots, markers)}")
 

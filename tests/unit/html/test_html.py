@@ -98,3 +98,30 @@ def test_documents_are_counted_in_whole_numbers() -> None:
 def test_a_logarithmic_axis_of_less_than_a_decade_has_labels() -> None:
     svg = histogram([120, 300, 900], [3, 1], title="x", x_label="a", log_x=True)
     assert re.findall(r">([0-9,]+)</text>", svg[: svg.index("a</text>")]) == ["200", "500"]
+
+
+def height_of(svg: str) -> tuple[float, float]:
+    """Return the heights of a plot and of its axes, in points."""
+    upright = re.findall(r'd="M ([0-9.]+) ([0-9.]+) \nL \1 ([0-9.]+) ', svg)
+    whole = ET.fromstring(svg).get("viewBox", "").split()[3]
+    return float(whole), max(abs(float(start) - float(end)) for _, start, end in upright)
+
+
+def test_a_legend_of_many_curves_makes_the_plot_higher_and_not_its_axes_lower() -> None:
+    about = {"title": "x", "x_label": "a", "y_label": "b"}
+    alone, *others = (
+        height_of(lines({f"{name} {number}": ([1, 2], [3, 4]) for number in range(count)}, **about))
+        for count, name in ((1, "run"), (3, "run"), (14, "run"), (14, "日本語のモデルの学習"))
+    )
+    assert all(axes >= 0.95 * alone[1] for _, axes in others)
+    assert [whole for whole, _ in others] == sorted({whole for whole, _ in others})
+
+
+def test_a_second_curve_is_dashed_in_the_colour_of_the_first() -> None:
+    first = {f"run {number}": ([1, 2, 3], [number, 1, 2]) for number in range(9)}
+    svg = lines(first, dashed=first, kinds=("training", "validation"), title="x", x_label="a", y_label="b")
+    for number in range(1, 9):
+        drawn = [path for path in svg.split("<path")[1:] if f"var(--series-{number})" in path]
+        assert any("stroke-dasharray" in path for path in drawn)
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert shown[-11:] == [*first, "training", "validation"]
