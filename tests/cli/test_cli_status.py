@@ -119,8 +119,10 @@ def test_the_next_step_of_a_finished_run_is_its_export(tmp_path: Path, jprep: Ru
     special = {"before": [], "after": [], "pad": 0, "mask": 4, "special": [], "vocab_size": 9}
     record |= {"parameters": 1, "special": special, "end": -1, "files": {}}
     (run / "export" / "export.json").write_text(json.dumps(record))
+    assert _lines(jprep("status", run).stdout)["next"].endswith(f"jprep export {run}"), "step 10 is not exported"
+    (run / "export" / "export.json").write_text(json.dumps(record | {"step": 10}))
     shown = _lines(jprep("status", run).stdout)["next"]
-    assert shown == f"nothing: it is finished, and its step 5 is exported to {run / 'export'}"
+    assert shown == f"nothing: it is finished, and its step 10 is exported to {run / 'export'}"
     run.rename(tmp_path / "fold-0")
     assert _lines(jprep("status", tmp_path / "fold-0").stdout)["next"] == "nothing: it is finished"
 

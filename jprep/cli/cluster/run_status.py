@@ -58,18 +58,28 @@ def next_of_run(run: RunSummary) -> str:
 
 
 def _next_of_finished(run: RunSummary) -> str:
-    from jprep.errors import JprepError
-    from jprep.train.exporting.manifest import MANIFEST, read_export
     from jprep.train.launcher.cross_validation import is_fold
     from jprep.train.run.directory import EXPORT
 
     if is_fold(Path(run.path)):
         return "nothing: it is finished"
-    exported = Path(run.path) / EXPORT
-    if (exported / MANIFEST).exists():
-        with contextlib.suppress(JprepError):
-            return f"nothing: it is finished, and its step {read_export(exported).step:,} is exported to {exported}"
+    if step := _exported_step(Path(run.path)):
+        return f"nothing: it is finished, and its step {step:,} is exported to {Path(run.path) / EXPORT}"
     return shell_command("export", run.path, *(["--which", "best"] if run.best_kept else []))
+
+
+def _exported_step(run: Path) -> int:
+    """Return the step in a finished run's export; 0 without one, or if an earlier checkpoint was exported."""
+    from jprep.errors import JprepError
+    from jprep.train.exporting.checkpoint_selection import final_steps
+    from jprep.train.exporting.manifest import MANIFEST, read_export
+    from jprep.train.run.directory import EXPORT, read_job
+
+    if (run / EXPORT / MANIFEST).exists():
+        with contextlib.suppress(JprepError):
+            step = read_export(run / EXPORT).step
+            return step if step in final_steps(run, read_job(run)) else 0
+    return 0
 
 
 def _figures(found: Figures, *, named: bool = False) -> str:

@@ -25,6 +25,13 @@ def newest_checkpoint(run: Path, job: Job) -> Checkpoint:
     return committed[-1]
 
 
+def final_steps(run: Path, job: Job) -> set[int]:
+    """Return the steps of the checkpoints that `last` and `best` name, without checking their files."""
+    commits = [checkpoint.commit for checkpoint in checkpoints_of(run, job).committed()]
+    best = best_first(commits, best_figure(job.train.checkpoint))
+    return {one.step for one in (*commits[-1:], *best[:1])}
+
+
 def select_checkpoint(run: Path, job: Job, which: str) -> Checkpoint:
     """Return a checkpoint, after checking all of its hashes.
 
