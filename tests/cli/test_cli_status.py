@@ -81,7 +81,8 @@ def test_all_runs_of_a_folder_are_listed_with_their_states(tmp_path: Path, jprep
     runs = tmp_path / "work" / "runs"
     runs.mkdir(parents=True)
     failed, held = _run(runs, "failed"), _run(runs, "held")
-    record_event(failed, "end", 10, {"code": 4.0}, "the loss is not finite\x1b[31m")
+    reason = "the loss is not finite\x1b[31m\n  where: step 10\n  fix:   lower it"
+    record_event(failed, "end", 10, {"code": 4.0}, reason)
     _run(runs, "unknown").joinpath("job.json").write_text("{")
     write_command(failed, StartCommand(("train", "a recipe.toml"), str(tmp_path)))
     small_run(runs).rename(runs / "new")
@@ -90,7 +91,8 @@ def test_all_runs_of_a_folder_are_listed_with_their_states(tmp_path: Path, jprep
         found = {Path(each["path"]).name: each for each in json.loads(jprep("status", runs, "--json").stdout)}
     blocks = {Path(block.partition(":")[0]).name: block for block in shown.split("work/runs/")}
     assert "state: failed" in blocks["failed"] and "\x1b" not in shown
-    assert "reason: the loss is not finite" in blocks["failed"] and "train 'a recipe.toml'\n" in blocks["failed"]
+    assert "reason: the loss is not finite\\x1b[31m; where: step 10; fix: lower it\n" in blocks["failed"]
+    assert "train 'a recipe.toml'\n" in blocks["failed"]
     assert "  step: 10 of 60\n  loss: 2.5000 at step 10\n" in blocks["failed"]
     assert "  validation: loss 2.7500, accuracy 0.5000 at step 10\n" in blocks["failed"]
     assert "  checkpoint: checkpoints/step-00000010\n" in blocks["held"] and "training now" in blocks["held"]

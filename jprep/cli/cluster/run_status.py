@@ -38,7 +38,7 @@ def show_run(run: RunSummary) -> None:
     if run.state == "running" and run.last_sign is not None:
         shown["last sign of life"] = f"{max(0.0, time.time() - run.last_sign):,.0f} s ago"
     if run.reason:
-        shown["reason"] = one_line(run.reason)
+        shown["reason"] = "; ".join(one_line(" ".join(line.split())) for line in run.reason.splitlines())
     echo(f"{run.path}: {_KIND}")
     for name, value in shown.items():
         echo(f"  {name}: {value}")
