@@ -38,6 +38,16 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     shown = jprep(*command, "--all-folds", cwd=tmp_path, env=env).stdout
     for word in ("二つ の 折", "of 2 folds", "accuracy", "macro_f1", "f1/肯定"):
         assert word in shown
+    assert "figures of the last validation: step 4, 4\n" in shown
+    export = next(line for line in shown.splitlines() if "jprep export" in line)
+    assert "next:" in shown and f"jprep report '{run.relative_to(tmp_path)}'" in shown
+    assert export.endswith(f"'{run.relative_to(tmp_path) / 'fold-0'}'")
+    for command_of_one in ("export", "infer"):
+        refused = jprep(
+            command_of_one, run, *["文"] * (command_of_one == "infer"), cwd=tmp_path, env=env, code=2
+        ).stderr
+        assert "the runs of 2 folds" in refused and "fold-0 … fold-1" in refused
+        assert f"jprep export '{run / 'fold-0'}'" in refused
     assert sorted(path.name for path in run.iterdir()) == ["fold-0", "fold-1", "folds.json"]
     again = jprep(*command, "--all-folds", "--json", cwd=tmp_path, env=env)
     written = json.loads((run / "folds.json").read_bytes())

@@ -86,16 +86,15 @@ def infer(
 
 def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     """Return the directory of the exported model, and the backend."""
-    from jprep.errors import ConfigError
     from jprep.train.exporting import export, export_of, newest_export
     from jprep.train.exporting.manifest import MANIFEST
-    from jprep.train.run.directory import EXPORT, GENERATOR, JOB, read_job
+    from jprep.train.run.directory import EXPORT, GENERATOR, JOB, no_run_error, read_job
 
     if (model / MANIFEST).exists():
         return model, backend or "torch"
     if not (model / JOB).exists():
         fix = "`jprep train` makes a run, `jprep export RUN` exports its model"
-        raise ConfigError("expected a run or an exported model", where=str(model), fix=fix)
+        raise no_run_error(model, "expected a run or an exported model", fix)
     job = read_job(model)
     chosen, generator = backend or job.backend, job.train.task == "rtd"
     if folder := export_of(model, generator=generator):

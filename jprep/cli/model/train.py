@@ -167,7 +167,19 @@ def _train_folds(
     if not code:
         ignore_time_limit()
         show_folds(run, as_json=as_json)
+        if not as_json:
+            _next_of_folds(run)
     return code
+
+
+def _next_of_folds(run: Path) -> None:
+    """Print the commands that compare the folds and export one of them."""
+    from jprep.train.launcher.cross_validation import fold_directories
+    from jprep.train.results.summary import summarize_run
+
+    [first] = fold_directories(run, 1)
+    best = ["--which", "best"] if summarize_run(first).best_kept else []
+    next_steps(shell_command("report", run), shell_command("export", first, *best))
 
 
 def _join(train: TrainConfig | None, run: Path, number: int) -> int:
@@ -281,7 +293,9 @@ def show_folds(run: Path, *, as_json: bool) -> None:
     if as_json:
         echo_json(found)
         return
-    echo(f"{found.name}  {run}\n  {'':<16}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
+    steps = ", ".join(f"{step:,}" for step in found.steps)
+    echo(f"{found.name}  {run}" + (f"\n  figures of the last validation: step {steps}" if steps else ""))
+    echo(f"  {'':<16}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
     for name, figure in found.figures.items():
         each = "  ".join(_number(value) for value in figure.each)
         echo(f"  {name:<16}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")

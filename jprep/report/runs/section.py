@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from jprep.engine.fingerprint import plain
+from jprep.errors import ConfigError
 from jprep.io.inputs.paths import short_names
 from jprep.report.inputs import ReportInput
 from jprep.report.runs.differences import job_differences
@@ -17,6 +19,7 @@ from jprep.report.runs.history import KILLED, Moment, RunHistory, read_history
 from jprep.report.runs.plots import run_plots
 from jprep.report.runs.text_samples import sampled_texts
 from jprep.report.section import ReportContext, Section
+from jprep.train.launcher.cross_validation import read_folds
 from jprep.train.run.text_samples import SampledText
 from jprep.train.trackers.tracker import flatten
 
@@ -47,6 +50,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
     texts = [(name, sampled_texts(run, context.options.prompts)) for name, run in runs]
     values = {
         "summary": _summary(runs),
+        "folds": list(_folds(inputs)),
         "plots": run_plots(runs),
         "mixtures": [(name, _mixture(run)) for name, run in runs if run.job.sources],
         "moments": [(name, [_moment(each) for each in run.moments], run.interruptions) for name, run in runs],
@@ -68,6 +72,26 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
 
 def _runs_of(given: ReportInput) -> list[Path]:
     return [given.path] if given.kind == "run" else sorted(path.parent for path in given.path.glob("fold-*/job.json"))
+
+
+def _folds(inputs: Sequence[ReportInput]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Give name, headings and rows of a table of means for each finished cross-validation."""
+    for each in (each for each in inputs if each.kind == "folds"):
+        with contextlib.suppress(ConfigError):
+            found = read_folds(each.path)
+            headings = ["Figure", "Mean", "Deviation", *(f"Fold {fold}" for fold in range(len(found.jobs)))]
+            steps = (
+                [["Step of the validation", "–", "–", *(f"{step:,}" for step in found.steps)]] if found.steps else []
+            )
+            rows = [
+                [name, *map(_shown, (figure.mean, figure.deviation, *figure.each))]
+                for name, figure in found.figures.items()
+            ]
+            yield found.name, headings, [*rows, *steps]
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
 
 
 def _names(runs: Sequence[RunHistory]) -> list[str]:

@@ -52,11 +52,13 @@ class FoldsSummary(msgspec.Struct, frozen=True):
         name: the run's name.
         jobs: the fingerprint of each fold's job.
         figures: validation metrics at the last step of each fold by name, `loss` among them.
+        steps: the step of each fold that they were measured at; empty in files of earlier versions.
     """
 
     name: str
     jobs: list[str]
     figures: dict[str, MetricSummary]
+    steps: list[int] = []
 
 
 def fold_count(section: TrainConfig | Mapping[str, Any]) -> int:
@@ -193,14 +195,15 @@ def read_folds(run: Path) -> FoldsSummary:
 
 def summarize_folds(name: str, runs: Iterable[Path]) -> FoldsSummary:
     """Return mean and standard deviation of each metric measured at the last step of finished runs."""
-    jobs, figures = [], []
+    jobs, figures, steps = [], [], []
     for run in runs:
         job = read_job(run)
         jobs.append(job.fingerprint)
         measured = [event for event in read_events(run) if event.kind == "validation"]
         figures.append(measured[-1].figures if measured else {})
+        steps.append(measured[-1].step if measured else 0)
     names = dict.fromkeys(name for one in figures for name in one)
-    return FoldsSummary(name, jobs, {name: _figure([one.get(name) for one in figures]) for name in names})
+    return FoldsSummary(name, jobs, {name: _figure([one.get(name) for one in figures]) for name in names}, steps)
 
 
 def _push_of(push: PushConfig, fold: str) -> PushConfig:

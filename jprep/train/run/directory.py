@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,24 @@ def read_job(run: Path) -> Job:
     try:
         data = retry_transient((run / JOB).read_bytes, run / JOB, "repair the file system, then try again")
     except OSError as error:
-        raise ConfigError("there is no run here", where=str(run), fix="`jprep train` creates one") from error
+        raise no_run_error(run, "there is no run here", "`jprep train` creates one") from error
     return decode_job(data, str(run))
+
+
+def no_run_error(run: Path, what: str, fix: str) -> ConfigError:
+    """Return the error about a directory without a run; in one with the runs of all folds it names these.
+
+    Args:
+        run: the directory.
+        what: what happened, if there are no folds.
+        fix: how to fix it, if there are no folds.
+    """
+    folds = sorted((job.parent for job in run.glob(f"fold-*/{JOB}")), key=lambda fold: (len(fold.name), fold.name))
+    if folds:
+        what = f"expected one run, got the runs of {len(folds)} folds"
+        names = f"{folds[0].name} … {folds[-1].name}" if len(folds) > 1 else folds[0].name
+        fix = f"give one of {names}: `jprep export {shlex.quote(str(folds[0]))}` exports its model"
+    return ConfigError(what, where=str(run), fix=fix)
 
 
 def decode_job(data: bytes, where: str) -> Job:

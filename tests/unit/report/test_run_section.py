@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.manifest import write_manifest
 from jprep.report.build import build_report
 from jprep.report.runs import text_samples
@@ -16,6 +17,7 @@ from jprep.report.runs.history import POINTS, read_history
 from jprep.report.runs.text_samples import sampled_texts
 from jprep.report.section import ReportOptions
 from jprep.train.job.config import SeenSource
+from jprep.train.launcher.cross_validation import FOLDS, summarize_folds
 from jprep.train.run.directory import JOB, read_job
 from jprep.train.run.events import EVENTS, Event, read_events, record_event
 from jprep.train.run.text_samples import SampledText, add_samples, read_samples
@@ -198,6 +200,11 @@ def test_the_folds_of_a_cross_validation_are_runs(tmp_path: Path) -> None:
     (folds / "folds.json").write_text("{}")
     [section] = build_report([folds]).sections
     assert section.title == "Runs small (fold-0), small (fold-1)"
+    summary = summarize_folds("small", sorted(folds.glob("fold-*")))
+    (folds / FOLDS).write_bytes(encode_checksummed(summary))
+    page = page_of([folds])
+    assert "Figures of small over all folds" in page and "Step of the validation" in page
+    assert f"<td>{summary.figures['loss'].mean:.4f}</td>" in page
 
 
 def test_a_loss_that_is_not_finite_is_shown(tmp_path: Path) -> None:
