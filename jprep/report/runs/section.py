@@ -31,6 +31,8 @@ _MESSAGES = {
     "damaged": "damaged checkpoint set aside",
     "rewind": "rewound by the user",
 }
+_LABELS = ("classify", "regress")
+"""Tasks that write no text: their samples are shown where there are some, but not asked for."""
 _CHECKPOINTS = 40  # of each run are listed
 _DIFFERENCES = 200  # rows
 
@@ -48,6 +50,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         return []
     runs = list(zip(_names(histories), histories, strict=True))
     texts = [(name, sampled_texts(run, context.options.prompts)) for name, run in runs]
+    has_texts = any(found for _, found in texts) or any(run.job.train.task not in _LABELS for run in histories)
     values = {
         "summary": _summary(runs),
         "folds": list(_folds(inputs)),
@@ -60,6 +63,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
             for (name, run), (_, samples) in zip(runs, texts, strict=True)
             if samples
         ],
+        "has_texts": has_texts,
         "differences": _differences(runs),
         "settings": [(name, list(flatten(plain(run.job.train)))) for name, run in runs],
         "names": [name for name, _ in runs],
@@ -67,7 +71,8 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
     title = f"Run{'s' * (len(runs) > 1)} {', '.join(name for name, _ in runs)}"
     figures = {"runs": [_figures(name, run, samples) for (name, run), (_, samples) in zip(runs, texts, strict=True)]}
     highlights = _highlights(runs[0][1])
-    return [Section(title, "run", "run.html", values, figures, highlights, _parts(len(runs)), _notes(runs))]
+    parts = _parts(len(runs), has_texts=has_texts)
+    return [Section(title, "run", "run.html", values, figures, highlights, parts, _notes(runs))]
 
 
 def _runs_of(given: ReportInput) -> list[Path]:
@@ -104,10 +109,11 @@ def _names(runs: Sequence[RunHistory]) -> list[str]:
     return [f"{name} ({short[path]})" for name, path in zip(names, paths, strict=True)]
 
 
-def _parts(runs: int) -> list[tuple[str, str]]:
+def _parts(runs: int, *, has_texts: bool) -> list[tuple[str, str]]:
+    texts = [("texts", "Samples of text")] if has_texts else []
     differences = [("differences", "Differences")] if runs > 1 else []
     last = [("history", "History"), ("settings", "Settings")]
-    return [("curves", "Curves"), ("texts", "Samples of text"), *differences, *last]
+    return [("curves", "Curves"), *texts, *differences, *last]
 
 
 def _summary(runs: Sequence[tuple[str, RunHistory]]) -> dict[str, Any]:

@@ -192,6 +192,15 @@ def test_filled_masks_stand_beside_their_prompt(tmp_path: Path) -> None:
         assert f"<b>日本</b>{between}東京</dd>" in page_of([run])
 
 
+def test_samples_of_text_are_left_out_for_tasks_that_write_none(tmp_path: Path) -> None:
+    labelled, lm = trained_run(tmp_path / "a", "classify", "bert"), trained_run(tmp_path / "b", "clm", "gpt2")
+    assert "Samples of text" not in page_of([labelled])
+    page = page_of([labelled, lm])
+    assert "These runs have recorded no samples" in page and "<code>train.samples</code> in docs/runs.md" in page
+    add_samples(labelled, [SampledText(5, "良い", "好評")])
+    assert "Samples of text" in page_of([labelled])
+
+
 def test_the_folds_of_a_cross_validation_are_runs(tmp_path: Path) -> None:
     folds = tmp_path / "folds"
     folds.mkdir()
