@@ -170,9 +170,14 @@ def test_a_training_says_where_it_is_now_and_then(monkeypatch) -> None:
     clock, said = Clock(), []
     monkeypatch.setattr(training_progress.time, "monotonic", clock)
     train = SimpleNamespace(batch=2, length=8, packing="stream", data=[], stages=[], next_sentence=False)
+    train.checkpoint = SimpleNamespace(best="macro_f1")
     show = training_progress._by_lines(SimpleNamespace(name="run", steps=100, train=train), said.append)
     for step in range(1, 60):
         clock.now += 1
         show([Event(kind="log", time=float(step), step=step, figures={"loss": 3.0})])
     show([])
     assert said == ["run: at step 30 of 100  loss 3.0000  16 tokens/s  0:01:10 left"]
+    show([Event(kind="validation", time=60.0, step=60, figures={"loss": 2.0, "macro_f1": 0.75})])
+    assert said[1].startswith(
+        "run: validated at step 60 of 100  loss 3.0000  validation loss 2.0000  macro_f1 0.7500  "
+    )

@@ -154,6 +154,8 @@ def _figures(status: RunStatus, job: Job) -> list[str]:
     shown = [] if status.loss is None else [f"loss {status.loss:.4f}"]
     if (held := status.validation.get("loss")) is not None:
         shown.append(f"validation loss {held:.4f}")
+    if (best := job.train.checkpoint.best) != "loss" and (deciding := status.validation.get(best)) is not None:
+        shown.append(f"{one_line(best)} {deciding:.4f}")
     if status.rate:
         shown.append(format_throughput(status.rate, job))
     if left := status.seconds_left(job.steps):

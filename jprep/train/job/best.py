@@ -81,6 +81,22 @@ def is_best_kept(train: TrainConfig, step: int, steps: int) -> bool:
     return step < steps and train.checkpoint.keep_best > 0
 
 
+def early_end_reason(train: TrainConfig, measured: Mapping[int, Mapping[str, float]]) -> str:
+    """Return why a training ended early: that its figure did not improve, with its best value and step.
+
+    Args:
+        train: the job's section.
+        measured: the figures of each validation by step.
+    """
+    best, delta = best_figure(train.checkpoint), train.validation.min_delta
+    what = f"no improvement{f' by more than {delta:g}' if delta else ''} in validation"
+    keys = ((best.sort_key(figures.get(LOSS), figures), step) for step, figures in measured.items())
+    if not (known := [(key, step) for key, step in keys if key is not None]):
+        return f"{what}; {best.name} was never measured"
+    step = min(known)[1]
+    return f"{what}; the best {best.name} was {measured[step][best.name]:.4f} at step {step:,}"
+
+
 class Patience:
     """Decides when training has not improved for too long.
 

@@ -23,7 +23,7 @@ from jprep.train.hosts.files import request_stop
 from jprep.train.hosts.planning import Replan
 from jprep.train.hosts.starting import attempt_command, attempt_environment
 from jprep.train.hosts.watch import NodeWatch
-from jprep.train.job.best import NO_IMPROVEMENT
+from jprep.train.job.best import NO_IMPROVEMENT, early_end_reason
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.multihost import announced_end
@@ -33,7 +33,7 @@ from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, RESUM
 from jprep.train.run.checkpoints import Checkpoint, disk_full_error
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import HEARTBEAT, LOCK, checkpoints_of, read_job, read_plan, write_plan
-from jprep.train.run.events import EVENTS, Event, EventReader, last_end, read_events, record_event
+from jprep.train.run.events import EVENTS, Event, EventReader, last_end, metric_rows, read_events, record_event
 from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_stderr, open_log
 from jprep.train.run.profile import PROFILE
 from jprep.train.run.ranks import clear_ranks, signal_ranks
@@ -364,8 +364,9 @@ class _Supervisor:
         if self._end is None or self._end.figures.get("code"):
             record_event(self._run, "end", step, {"code": 0}, NO_IMPROVEMENT if early else "")
         if early:
-            what = f"ended early, at step {step:,} of {steps:,}: no improvement in validation"
-            self._say(f"{what}; a larger train.validation.patience continues it")
+            why = early_end_reason(self._job.train, metric_rows(read_events(self._run), "validation"))
+            more = "a larger train.validation.patience continues it"
+            self._say(f"ended early, at step {step:,} of {steps:,}: {why}; {more}")
         return 0
 
     def _stopped(self) -> int:

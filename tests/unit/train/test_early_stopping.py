@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jprep.errors import ConfigError
-from jprep.train.job.best import NO_IMPROVEMENT, BestFigure, Patience, check_best
+from jprep.train.job.best import NO_IMPROVEMENT, BestFigure, Patience, check_best, early_end_reason
 from jprep.train.job.config import CheckpointConfig, TrainConfig, ValidationConfig
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.results.run import load_run
@@ -79,7 +79,8 @@ def test_the_supervisor_does_not_restart_a_run_that_ended_early(tmp_path: Path) 
     assert supervise(run, plan_of(run, tmp_path / "no such worker"), say=said.append) == 0
     assert read_events(run) == before, "no worker must have been started"
     assert said == [
-        "ended early, at step 40 of 60: no improvement in validation; a larger train.validation.patience continues it"
+        "ended early, at step 40 of 60: no improvement by more than 0.1 in validation; "
+        "the best loss was 0.9500 at step 30; a larger train.validation.patience continues it"
     ]
 
 
@@ -106,6 +107,13 @@ def test_the_highest_value_of_a_metric_can_be_the_best() -> None:
         patience.add({"loss": 1.0, "accuracy": accuracy})
         ends.append(patience.exhausted)
     assert ends == [False] * 5 + [True]
+
+
+def test_the_reason_of_an_early_end_names_the_figure_that_decided() -> None:
+    train = TrainConfig(checkpoint=CheckpointConfig(best="macro_f1"), validation=ValidationConfig(every_steps=10))
+    measured = {10: {"loss": 1.0, "macro_f1": 0.5}, 20: {"loss": 0.5, "macro_f1": 0.75}, 30: {"macro_f1": 0.75}}
+    assert early_end_reason(train, measured) == "no improvement in validation; the best macro_f1 was 0.7500 at step 20"
+    assert early_end_reason(train, {10: {"loss": 1.0}}).endswith("macro_f1 was never measured")
 
 
 def test_patience_needs_validations() -> None:
