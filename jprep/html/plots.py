@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import math
 import re
-import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jprep.display_width import is_wide
 from jprep.html.text import html, visible
 from jprep.libraries import import_library
 
@@ -190,7 +190,7 @@ def _add_legend(axes: Any, names: Sequence[str], dots: Iterable[str], kinds: Seq
 def _place_legend(figure: Any, entries: Sequence[Any]) -> None:
     """Place a legend below all else in as many columns as fit, and make the figure higher by it."""
     # matplotlib measures characters that its font lacks by a box of 0.6 em; in the reader's font they are 1 em wide
-    wide = 0.4 * max(sum(map(_is_wide, entry.get_label())) for entry in entries)
+    wide = 0.4 * max(sum(map(is_wide, entry.get_label())) for entry in entries)
     style = {"frameon": False, "labelcolor": _TEXT, "fontsize": _FONT, "columnspacing": 1.5 + wide}
     balanced = {math.ceil(len(entries) / math.ceil(len(entries) / columns)) for columns in range(1, 5)}
     for columns in sorted(balanced, reverse=True):
@@ -199,10 +199,6 @@ def _place_legend(figure: Any, entries: Sequence[Any]) -> None:
             break
         legend.remove()
     figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
-
-
-def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in ("W", "F")
 
 
 def _name(text: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
+from jprep.display_width import display_width
 from jprep.io.lock import hold_lock
 from jprep.train.run.directory import LOCK
 from tests.conftest import Distribution, Run
@@ -38,6 +40,8 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     shown = jprep(*command, "--all-folds", cwd=tmp_path, env=env).stdout
     for word in ("二つ の 折", "of 2 folds", "accuracy", "macro_f1", "f1/肯定"):
         assert word in shown
+    rows_of_table = [line for line in shown.splitlines() if line.startswith("  ") and line.count(".") == 4]
+    assert len({display_width(re.split(r"(?<=  )(?=[-0-9.]+  )", line)[0]) for line in rows_of_table}) == 1, shown
     assert "figures of the last validation: step 4, 4\n" in shown
     export = next(line for line in shown.splitlines() if "jprep export" in line)
     assert "next:" in shown and f"jprep report '{run.relative_to(tmp_path)}'" in shown

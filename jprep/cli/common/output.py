@@ -14,6 +14,7 @@ from typing import Any, TextIO, cast
 import click
 
 from jprep.cli.common.log_file import log_message
+from jprep.display_width import display_width, pad
 from jprep.io.escaping import escaped, escaped_json, one_line
 
 
@@ -118,9 +119,9 @@ def table(title: str, figures: Mapping[str, float]) -> None:
     if figures:
         echo(f"\n{title}")
         named = [(one_line(name), figure) for name, figure in figures.items()]
-        width = max(len(name) for name, _ in named)
+        width = max(display_width(name) for name, _ in named)
         for name, figure in named:
-            echo(f"  {name:<{width}}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")
+            echo(f"  {pad(name, width)}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")
 
 
 def redraw(text: str, *, done: bool = False) -> None:

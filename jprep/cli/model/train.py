@@ -14,6 +14,8 @@ from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command, shell_quote
+from jprep.display_width import display_width, pad
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
@@ -295,10 +297,12 @@ def show_folds(run: Path, *, as_json: bool) -> None:
         return
     steps = ", ".join(f"{step:,}" for step in found.steps)
     echo(f"{found.name}  {run}" + (f"\n  figures of the last validation: step {steps}" if steps else ""))
-    echo(f"  {'':<16}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
-    for name, figure in found.figures.items():
+    names = [one_line(name) for name in found.figures]
+    width = max(16, *map(display_width, names))
+    echo(f"  {'':<{width}}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
+    for name, figure in zip(names, found.figures.values(), strict=True):
         each = "  ".join(_number(value) for value in figure.each)
-        echo(f"  {name:<16}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")
+        echo(f"  {pad(name, width)}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")
 
 
 def _number(value: float | None) -> str:
@@ -335,8 +339,9 @@ def show_figures(prepared: PreparedRun) -> None:
         shown["throughput"] = format_throughput(status.rate, prepared.job)
     figures = {"loss": status.loss} | {f"validation {name}": one for name, one in status.validation.items()}
     shown |= {name: f"{figure:.4f}" for name, figure in figures.items() if figure is not None}
+    width = max(map(display_width, shown))
     for name, figure in shown.items():
-        echo(f"  {name:<{max(map(len, shown))}}  {figure}")
+        echo(f"  {pad(name, width)}  {figure}")
 
 
 def _read_status(prepared: PreparedRun) -> RunStatus:

@@ -6,7 +6,6 @@ and `end` run along a line (to the right, or down), `top` and `bottom` from line
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -15,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jprep.corpus.readers.pdf.page_characters import Characters
+from jprep.display_width import is_wide
 
 Writing = Literal["horizontal", "vertical"]
 
 _OTHER: dict[Writing, Writing] = {"horizontal": "vertical", "vertical": "horizontal"}
-_WIDE = {"W", "F"}
 _ALONG, _ACROSS = 1, 2
 
 # Lengths are in sizes of the larger of two characters.
@@ -79,11 +78,6 @@ class _Places(NamedTuple):
     top: NDArray[np.float64]
     bottom: NDArray[np.float64]
     size: NDArray[np.float64]
-
-
-def is_wide(character: str) -> bool:
-    """Return whether a character takes a full square."""
-    return unicodedata.east_asian_width(character) in _WIDE
 
 
 def find_writing(page: Characters) -> Writing:

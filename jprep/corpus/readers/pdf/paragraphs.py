@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jprep.corpus.readers.pdf.fragments import Fragment, is_wide, on_one_line
+from jprep.corpus.readers.pdf.fragments import Fragment, on_one_line
+from jprep.display_width import is_wide
 
 _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
 _HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
