@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -102,12 +103,30 @@ def test_all_runs_of_a_folder_are_listed_with_their_states(tmp_path: Path, jprep
     assert states == {"failed": "failed", "held": "running", "new": "not started", "unknown": "unknown"}
 
 
-@pytest.mark.parametrize("place", ["run", "run/fold-0", "runs/run", "runs/run/fold-1"])
+@pytest.mark.parametrize(
+    "place", ["run", "run/fold-0", "runs/run", "runs/run/fold-1", "chat/runs/run", "chat/runs/run/fold-1"]
+)
 def test_runs_are_found_where_commands_write_them(tmp_path: Path, place: str, jprep: Run) -> None:
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     small_run(tmp_path / "made").rename(tmp_path / place)
     found = [each["path"] for each in json.loads(jprep("status", tmp_path, "--json").stdout) if each["run"]]
     assert found == [str(tmp_path / place)]
+
+
+def test_a_folder_of_recipes_folders_shows_the_outputs_of_all(tmp_path: Path, jprep: Run) -> None:
+    small_work(tmp_path)
+    small, other = tmp_path / "work" / "small", tmp_path / "work" / "other"
+    shutil.copytree(small / "tokenizer", tmp_path / "work" / "tokenizer")
+    shutil.copytree(small / "tokenizer", other / "tokenizer")
+    (other / "runs").mkdir()
+    _run(other / "runs", "torch")
+    (tmp_path / "work" / "empty").mkdir()
+    found = {each["path"]: each["kind"] for each in json.loads(jprep("status", "work", "--json", cwd=tmp_path).stdout)}
+    outputs = {
+        "work/tokenizer",
+        *(f"work/{place}" for place in ("small/tokenizer", "small/dataset", "other/tokenizer")),
+    }
+    assert found.keys() == {*outputs, "work/other/runs/torch"}
 
 
 def test_the_next_step_of_a_finished_run_is_its_export(tmp_path: Path, jprep: Run) -> None:

@@ -26,7 +26,7 @@ _SHOWN = 5  # failures that are shown
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @AS_JSON
 def status(folder: Path, as_json: bool) -> None:
-    """Show how far the unfinished work in FOLDER is, an output directory or a recipe's folder.
+    """Show how far the work in FOLDER is: an output directory, a recipe's folder, or the folder of all recipes.
 
     Tasks that are done, failed and left are counted by stage; jobs of a scheduler are shown with their states and
     hosts, and the last failures with their logs. Training runs are shown with their state, step, losses, newest
@@ -34,6 +34,7 @@ def status(folder: Path, as_json: bool) -> None:
 
     \b
     Example:
+      jprep status work
       jprep status work/jawiki
       jprep status work/jawiki/runs/torch
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import contextlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -66,23 +67,35 @@ def find_queues(folder: Path) -> list[Path]:
 
 
 def survey(folder: Path, without: Collection[Path] = ()) -> list[OutputStatus]:
-    """Return the status of an output directory, or of each output in a recipe's folder. Nothing is changed.
+    """Return the status of an output directory, or of each output in the folder of a recipe or of several.
+
+    Nothing is changed.
 
     Args:
-        folder: the output directory, or the recipe's folder.
+        folder: the output directory, the recipe's folder, or the folder of recipes' folders.
         without: folders in it that are left out.
 
     Raises:
         MachineError: a file cannot be read, or another version of jprep wrote a queue.
     """
     found = _status(folder)
-    folders = [] if found.stages or found.finished else [path for path in _folders(folder) if path not in without]
-    inner = [_status(path) for path in folders]
-    return [each for each in inner if each.kind or each.running or each.stages] or [found]
+    return ([] if found.stages or found.finished else list(_inner(folder, without, depth=2))) or [found]
 
 
-def _folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+def _inner(folder: Path, without: Collection[Path], depth: int) -> Iterator[OutputStatus]:
+    """Give the outputs in a folder; where a folder in it is none itself, those in that one, down to a depth."""
+    for path in _folders(folder, without):
+        found = _status(path)
+        if found.kind or found.running or found.stages:
+            yield found
+        elif depth > 1:
+            with contextlib.suppress(PermissionError):  # a folder of something else
+                yield from _inner(path, without, depth - 1)
+
+
+def _folders(folder: Path, without: Collection[Path]) -> list[Path]:
+    found = (path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return sorted(path for path in found if path not in without)
 
 
 def _status(folder: Path) -> OutputStatus:

@@ -15,8 +15,8 @@ from jprep.train.run.data_lock import DATA_LOCK
 from jprep.train.run.directory import HEARTBEAT, JOB
 from jprep.train.run.events import EVENTS, metric_curve, metric_rows
 
-_PLACES = ("", "fold-*/", "runs/*/", "runs/*/fold-*/", "*/", "*/fold-*/")
-"""Where runs are, relative to a run, a set of folds, a recipe's folder or a folder of runs."""
+_PLACES = ("", "fold-*/", "runs/*/", "runs/*/fold-*/", "*/", "*/fold-*/", "*/runs/*/", "*/runs/*/fold-*/")
+"""Where runs are, relative to a run, a set of folds, a recipe's folder, a folder of runs or one of recipes' folders."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Return the run directories in a folder: a run, a set of folds, a recipe's folder or a folder of runs."""
+    """Return the runs in a folder: a run, a set of folds, a folder of runs, or the folder of one or several recipes."""
     found = {path.parent for place in _PLACES for path in folder.glob(f"{place}{JOB}")}
     return sorted(run for run in found if any((run / name).exists() for name in (DATA_LOCK, EVENTS)))
 
