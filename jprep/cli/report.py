@@ -11,6 +11,7 @@ from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json, hint
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.report.build import Report
@@ -65,7 +66,7 @@ def report(
     if as_json:
         echo_json(made.figures())
         return
-    sections = "1 section" if len(made.sections) == 1 else f"{len(made.sections):,} sections"
+    sections = counted(len(made.sections), "section")
     echo(f"{path}  {sections}, {size / 1e6:.1f} MB")
     hint("open it in a browser; it loads nothing from the network")
 

@@ -15,6 +15,7 @@ from jprep.dataset.preprocessing.part_columns import check_recipe_columns
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
+from jprep.plurals import counted
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.train.job.config import ModelConfig
 from jprep.train.launcher.cross_validation import fold_count
@@ -125,8 +126,8 @@ def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator
     }
     if "train" in steps and (train := recipe.train):
         model = train.model.preset or train.model.config.get("model_type", "") or train.model.init
-        length = f"{train.steps:,} steps" if train.steps else f"{train.epochs:g} epochs"
-        lines["train"] = f"{model} for {train.task}, {length} of {train.batch:,} rows, with {backend}"
+        length = counted(train.steps, "step") if train.steps else f"{train.epochs:g} epochs"
+        lines["train"] = f"{model} for {train.task}, {length} of {counted(train.batch, 'row')}, with {backend}"
         if folds := fold_count(train):
             lines["train"] += f", for each of {folds} folds"
     yield from ((step, lines[step]) for step in steps)

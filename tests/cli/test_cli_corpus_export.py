@@ -12,6 +12,7 @@ from jprep import Corpus
 from jprep.corpus.exporting.text_files import read_corpus_export
 from jprep.engine.output_kinds import STATE
 from jprep.errors import ConfigError
+from jprep.plurals import counted
 from tests.command_server import CommandServer
 from tests.conftest import COMMAND, Run, digests, environment
 from tests.sampling import every
@@ -61,7 +62,7 @@ def test_the_files_together_are_the_export(
     manifest = read_corpus_export(tmp_path / "out")
     assert [(file.path, file.rows) for file in manifest.files] == list(zip(found, lines, strict=True))
     assert manifest.counts == {"documents": len(Corpus(corpus)), "lines": sum(lines)}
-    assert f"{sum(lines):,} lines in {len(found)} files" in done.stderr
+    assert f" as {counted(sum(lines), 'line')} in {counted(len(found), 'file')} to " in done.stderr
 
 
 def test_lines_are_sentences_or_paragraphs(corpus: Path, jprep: Run) -> None:

@@ -44,7 +44,7 @@ def test_a_recipe_is_planned_run_and_compared(sample: Path, tmp_path: Path, jpre
         planned, actual = steps[name]["result"]
         assert abs(planned / actual - 1) < 0.35, name  # so small, manifests and locks count
         assert all(value > 0 for value in steps[name]["cpu"])
-    assert "planned for 1 workers" in jprep("plan", *options, cwd=folder).stdout
+    assert "planned for 1 worker," in jprep("plan", *options, cwd=folder).stdout
 
 
 def test_what_does_not_fit_is_not_recommended(

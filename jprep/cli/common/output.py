@@ -16,6 +16,7 @@ import click
 from jprep.cli.common.log_file import log_message
 from jprep.display_width import display_width, pad
 from jprep.io.escaping import escaped, escaped_json, one_line
+from jprep.plurals import counted
 
 
 class Level(IntEnum):
@@ -72,7 +73,7 @@ def describe_files(patterns: Sequence[str]) -> str:
     unknown = len(sizes) - len(known)
     shown = [f"{sum(known):,} bytes"] if known else []
     shown += [f"size of {unknown:,} unknown" if known else "size unknown"] if unknown else []
-    return ", ".join([f"{len(paths):,} file{'' if len(paths) == 1 else 's'}", *shown])
+    return ", ".join([counted(len(paths), "file"), *shown])
 
 
 def echo_json(value: Any) -> None:

@@ -13,6 +13,7 @@ from jprep.cli.common.log_file import log_message, logging_to_file
 from jprep.cli.common.output import live, note, quiet
 from jprep.engine.runner import ProgressReporter
 from jprep.engine.stage import Receipt
+from jprep.plurals import counted
 
 INTERVAL = 30.0
 """Seconds between two lines, without a terminal."""
@@ -90,7 +91,7 @@ class ProgressLines:
         if self._done:
             parts.append(f"{self._done / _MB:,.0f}" + (f" of {self._total / _MB:,.0f}" if self._total else "") + " MB")
         if self._documents:
-            parts.append(f"{self._documents:,} documents")
+            parts.append(counted(self._documents, "document"))
         if rate and self._total:
             parts.append(f"{rate / _MB:,.1f} MB/s, {_duration((self._total - self._done) / rate)} left")
         return f"{', '.join(parts)}; running for {_duration(now - self._began)}"

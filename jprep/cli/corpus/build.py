@@ -13,6 +13,7 @@ from jprep.cli.common.options import DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTA
 from jprep.cli.common.output import describe_files, echo, next_steps
 from jprep.cli.common.remote_output import Url, local_output
 from jprep.cli.completion.candidates import PATTERN, RECIPE_PATH, SEGMENTER
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.corpus.config import StepRef
@@ -133,7 +134,7 @@ def _show_plan(recipe: Recipe, folder: Path, where: str) -> None:
     CorpusSteps(corpus, corpus.segmenter).close()  # report now what is misspelt or not installed
     echo(f"{recipe.name}: {folder} {where}")
     for source in corpus.sources:
-        reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
+        reader = step_name(source.reader) + (f", its first {counted(source.shards, 'shard')}" if source.shards else "")
         echo(f"  read       {source.name}: {describe_files(source.paths)}, by {reader}")
     own = [source for source in corpus.sources if source.normalizers is not None or source.as_is]
     if len(own) < len(corpus.sources):

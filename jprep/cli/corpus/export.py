@@ -11,6 +11,7 @@ from jprep.cli.common.execution import executor_options, open_executor
 from jprep.cli.common.options import EXECUTOR, EXECUTOR_OPTIONS, FOLDER, WORKERS
 from jprep.cli.common.output import content_stream, note
 from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_file, local_output
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.corpus.api import Corpus
@@ -94,7 +95,7 @@ def _write_file(corpus: Corpus, output: Path | Url | None, form: tuple[str, str,
         temporary.open("w", encoding="utf-8", newline="\n") as out,
     ):
         written = corpus.export(out, name, limit=limit, unit=unit, blank_lines=blank_lines)
-    note(f"wrote {written:,} documents to {output}")
+    note(f"wrote {counted(written, 'document')} to {output}")
 
 
 def _write_files(
@@ -110,5 +111,5 @@ def _write_files(
     with local_output(output, "corpus export") as out, open_executor(*how) as (executor, progress):
         exported = export_text_files(corpus.folder, corpus.manifest, out, lines_per_file, chosen, executor, progress)
     counts = exported.counts
-    documents, lines = counts.get("documents", 0), counts.get("lines", 0)
-    note(f"wrote {documents:,} documents as {lines:,} lines in {len(exported.files):,} files to {output}")
+    lines, files = counted(counts.get("lines", 0), "line"), counted(len(exported.files), "file")
+    note(f"wrote {counted(counts.get('documents', 0), 'document')} as {lines} in {files} to {output}")

@@ -9,6 +9,7 @@ import click
 from jprep.cli.common.options import AS_JSON, FOLDER
 from jprep.cli.common.output import echo, echo_json
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 
 @click.command()
@@ -25,7 +26,7 @@ def verify(folder: Path, as_json: bool) -> None:
     from jprep.corpus.api import Corpus
 
     corpus = Corpus(folder)
-    with show_status(f"verifying {len(corpus.manifest.files):,} files"):
+    with show_status(f"verifying {counted(len(corpus.manifest.files), 'file')}"):
         damage = list(corpus.verify())
     if as_json:
         echo_json(damage)
@@ -34,4 +35,6 @@ def verify(folder: Path, as_json: bool) -> None:
     if damage:
         raise click.exceptions.Exit(1)
     if not as_json:
-        echo(f"verified {len(corpus.manifest.files):,} files and {len(corpus):,} documents: no damage")
+        echo(
+            f"verified {counted(len(corpus.manifest.files), 'file')} and {counted(len(corpus), 'document')}: no damage"
+        )

@@ -12,6 +12,7 @@ from jprep.cli.common.options import AS_JSON, DRY_RUN, EXECUTOR, OUTPUT, OVERRID
 from jprep.cli.common.output import echo, next_steps, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_output
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.corpus.api import Corpus
@@ -126,7 +127,7 @@ def _show_plan(plan: PackPlan, folder: Path, where: str) -> None:
     held_out = {"validation": plan.config.validation, "test": plan.config.test}
     shown = [f"{name}: {describe_held_out(value)}" for name, value in held_out.items() if value]
     echo(f"{plan.corpus.manifest.name}: {folder} {where}")
-    echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
+    echo(f"  encode  {counted(totals['documents'], 'document')}, {totals['bytes']:,} bytes of text")
     echo(f"  with    {card.signature}")
     echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
     echo(f"  split   {', '.join(plan.splits)}" + (f" ({'; '.join(shown)})" if shown else ""))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from jprep.cli.common.output import echo
+from jprep.plurals import counted
 
 
 @click.command()
@@ -30,7 +31,7 @@ def new(name: str, folder: Path | None) -> None:
     from jprep.train.scaffold.backend_package import write_backend_package
 
     package = write_backend_package(name, folder or Path(f"jprep-{name}"))
-    echo(f"Wrote {len(package.files)} files to {package.folder}. Install and test them:")
+    echo(f"Wrote {counted(len(package.files), 'file')} to {package.folder}. Install and test them:")
     echo(f"  pip install -e {shlex.quote(f'{package.folder}[test]')}")
     echo(f"  python -m pytest {shlex.quote(str(package.folder))}")
     echo("What is left to do:")

@@ -10,6 +10,7 @@ import click
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json, note, quiet
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.train.uploads.publish import Publication
@@ -49,7 +50,7 @@ def push(path: Path, name: str, private: bool, message: str, dry_run: bool, as_j
     if as_json:
         echo_json({"url": done.url, "commit": done.commit, "changed": done.changed, "files": found.names})
         return
-    echo(f"{found.what} {one_line(found.title)}: {len(found.names):,} files, {found.size / 1e6:,.1f} MB")
+    echo(f"{found.what} {one_line(found.title)}: {counted(len(found.names), 'file')}, {found.size / 1e6:,.1f} MB")
     echo(f"{done.url}  commit {done.commit}" + ("" if done.changed else ", which has these files already"))
 
 

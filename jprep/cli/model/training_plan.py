@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.dataset.manifest import DatasetManifest, LeftOut
@@ -105,14 +106,14 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
     from jprep.train.pretrained.start import describe_init
 
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
-    every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
+    every = [f"every {counted(keep.every_steps, 'step')}"] if keep.every_steps else []
     every += [f"every {keep.every_epochs:g} epochs"] if keep.every_epochs else []
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
     kept += f" by {keep.best}" if keep.keep_best and keep.best != "loss" else ""
-    processes = "process" if plan.processes == 1 else "processes"
-    parts = "micro-batch" if plan.accumulate == 1 else "micro-batches"
-    where = f"{plan.processes} {processes} × {plan.accumulate} {parts} of {plan.micro_batch} rows"
+    rows = counted(job.train.batch, "row")
+    parts = counted(plan.accumulate, "micro-batch", "micro-batches")
+    where = f"{counted(plan.processes, 'process', 'processes')} × {parts} of {counted(plan.micro_batch, 'row')}"
     model = job.train.model.preset or job.model["model_type"]
     given = {"init": describe_init(job, prepared.run)} if job.train.model.init else {}
     own = job.train.model.init and job.tokenizer == job.train.model.init
@@ -126,10 +127,10 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
         **({"lengths": _describe_stages(job)} if job.train.stages else {}),
         **({"messages": describe_counts(job.chat.counts)} if job.chat else {}),
         **({"  in no part": left_out} if (left_out := _describe_left_out(prepared)) else {}),
-        "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs{_before(job)}",
+        "run": f"{counted(job.steps, 'step')} of {rows}, {_epochs(job):,.2f} epochs{_before(job)}",
         "time": found.time.text,
         **({"cost": found.cost.text} if found.cost else {}),
-        "batch": f"{job.train.batch:,} rows = {where}",
+        "batch": f"{rows} = {where}",
         "precision": job.train.precision,
         "memory": found.fit.text,
         **({"host": found.host.text} if found.host else {}),
@@ -255,7 +256,7 @@ def _left_out(prepared: PreparedRun) -> list[LeftOut]:
 
 
 def _describe_left_out(prepared: PreparedRun) -> str:
-    return ", ".join(f"{each.documents:,} documents of {each.source}" for each in _left_out(prepared))
+    return ", ".join(f"{counted(each.documents, 'document')} of {each.source}" for each in _left_out(prepared))
 
 
 def _dataset(prepared: PreparedRun) -> DatasetManifest | None:

@@ -15,6 +15,7 @@ from jprep.cli.common.output import echo, echo_json, hint, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.completion.candidates import BACKEND_NAME, RECIPE_PATH
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.compare.data.preparation import Preparation
@@ -158,14 +159,10 @@ def _describe_plan(plan: ComparisonPlan, arms: int, held_out: int) -> str:
     size = plan.size
     shape = f"{size.parameters:,} parameters without embeddings ({size.layers} layers of width {size.width})"
     return (
-        f"plan: {_counted(arms, 'recipe')} × {_counted(len(plan.seeds), 'seed')}, models of {shape}, each trained on"
+        f"plan: {counted(arms, 'recipe')} × {counted(len(plan.seeds), 'seed')}, models of {shape}, each trained on"
         f" {plan.characters:,}"
         f" characters on a {plan.device.upper()}" + (f", judged on {held_out} held-out texts" if held_out else "")
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: bool) -> int:
@@ -186,7 +183,7 @@ def _show_guess(recipes: tuple[Path, ...], options: CompareOptions, *, as_json: 
 
 
 def _describe_task(task: TaskResult, arms: list[str]) -> str:
-    items = f"{task.name}: {_counted(task.items, 'item')}, {task.left_out} left out"
+    items = f"{task.name}: {counted(task.items, 'item')}, {task.left_out} left out"
     if not task.items:
         return items
     means = ", ".join(f"{arm} {sum(seeds) / len(seeds):.3f}" for arm, seeds in zip(arms, task.scores, strict=True))

@@ -8,6 +8,7 @@ from jprep.cli.common.output import echo
 from jprep.io.escaping import one_line
 from jprep.pipeline.estimate.comparison import StepComparison
 from jprep.pipeline.estimate.result import TRAIN, RecipeEstimate, StepEstimate
+from jprep.plurals import counted
 
 Row = tuple[str, ...]
 
@@ -16,7 +17,7 @@ _UNITS = ((86_400 * 2, 86_400, "days"), (3_600, 3_600, "h"), (60, 60, "min"), (0
 
 def show_estimate(estimate: RecipeEstimate) -> None:
     """Print an estimate."""
-    echo(f"{estimate.name}: {estimate.workers} workers, executor {estimate.executor}")
+    echo(f"{estimate.name}: {counted(estimate.workers, 'worker')}, executor {estimate.executor}")
     _show_inputs(estimate)
     _show_steps(estimate)
     if estimate.scaling:
@@ -91,7 +92,8 @@ def _show_scaling(estimate: RecipeEstimate) -> None:
 
 def show_comparison(estimate: RecipeEstimate, compared: Sequence[StepComparison]) -> None:
     """Print what was planned and what it took."""
-    echo(f"{estimate.name}: planned for {estimate.workers} workers, executor {estimate.executor} → what it took")
+    planned = f"planned for {counted(estimate.workers, 'worker')}, executor {estimate.executor}"
+    echo(f"{estimate.name}: {planned} → what it took")
     rows: list[Row] = [("step", "CPU time", "", "time", "", "most disk", "", "kept", "", "memory", "")]
     for each in compared:
         stage = "/" in each.name

@@ -11,6 +11,7 @@ from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json, table
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.corpus.quality.scoring import Example, ScoreSummary
@@ -45,7 +46,7 @@ def score(paths: tuple[Path, ...], model: Path, field: str, examples: int, as_js
 def _show(found: ScoreSummary) -> None:
     empty = f", {found.empty:,} empty" if found.empty else ""
     mean = f", mean score {found.mean:.3f}" if found.documents else ""
-    echo(f"{found.documents:,} documents{mean}{empty}")
+    echo(f"{counted(found.documents, 'document')}{mean}{empty}")
     table("rejected by the readers", found.rejects)
     if not found.documents:
         return

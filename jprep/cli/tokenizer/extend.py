@@ -9,6 +9,7 @@ import click
 from jprep.cli.common.options import FOLDER
 from jprep.cli.common.output import echo, hint
 from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.plurals import counted
 
 
 @click.command()
@@ -43,5 +44,5 @@ def extend(folder: Path, tokens: tuple[str, ...], file: Path | None, output: Pat
             raise ConfigError(f"cannot read the tokens: {error}", where=str(file), fix=fix) from error
         listed += [line.strip() for line in lines if line.strip()]
     added = extend_tokenizer(folder, listed, output)
-    echo(f"{output}: {len(added):,} tokens added")
+    echo(f"{output}: {counted(len(added), 'token')} added")
     hint(f"{len(listed) - len(added):,} were there already")

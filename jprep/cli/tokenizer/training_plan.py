@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jprep.cli.common.execution import describe_executor
 from jprep.cli.common.output import describe_files, echo
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.corpus.api import Corpus
@@ -67,11 +68,12 @@ def _describe_data(data: TrainingData, config: CorpusConfig) -> Iterator[str]:
         yield f"  segment  {step_name(config.segmenter)}"
 
 
-def _describe_corpus(corpus: Corpus, counted: set[str]) -> str:
+def _describe_corpus(corpus: Corpus, sources: set[str]) -> str:
     totals, names = corpus.manifest.totals, [source["name"] for source in corpus.manifest.sources]
-    held_out = [name for name in names if name not in counted]
+    held_out = [name for name in names if name not in sources]
     without = f", without {', '.join(held_out)}" if held_out else ""
-    return f"  count    {totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text{without}"
+    documents = counted(totals.get("documents", 0), "document")
+    return f"  count    {documents}, {totals.get('bytes', 0):,} bytes of text{without}"
 
 
 def _describe_model(config: TokenizerConfig) -> Iterator[str]:

@@ -26,6 +26,7 @@ from jprep.html.notebook import (
 )
 from jprep.html.text import shortened
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 _DOCUMENTS, _REASONS = 5, 12
 """Documents and reasons that are shown."""
@@ -36,7 +37,7 @@ _ORDER = ("documents", "paragraphs", "sentences", "words", "characters", "bytes"
 def describe(folder: Path, manifest: Manifest) -> str:
     """Return a corpus in one line."""
     totals = manifest.totals
-    size = f"{totals.get('documents', 0):,} documents, {totals.get('characters', 0):,} characters"
+    size = f"{counted(totals.get('documents', 0), 'document')}, {totals.get('characters', 0):,} characters"
     return one_line(f"<Corpus {shortened(manifest.name, TITLE_LIMIT)!r} in {str(folder)!r}: {size}>")
 
 

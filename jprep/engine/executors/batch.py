@@ -22,6 +22,7 @@ from jprep.engine.schedulers.scheduler import Scheduler
 from jprep.engine.schedulers.watch import JobWatch
 from jprep.engine.stage import Receipt, Task
 from jprep.errors import JprepError
+from jprep.plurals import counted
 
 CONTINUED = "JPREP_CONTINUED"
 """The environment variable of a command that a job runs again after the job of a stage."""
@@ -163,8 +164,8 @@ class Batch(QueueWriter):
         if not self._options.wait and self._command:
             self._jobs.next = self._scheduler.submit(self._continuation(queue.folder, job))
             write_jobs(queue.folder, self._jobs)
-        count = len(queue.expected.tasks)
-        self._announce(f"{queue.manifest.stage}: submitted {count:,} tasks as job {job} of {len(elements):,} elements")
+        submitted = f"submitted {counted(len(queue.expected.tasks), 'task')} as job {job}"
+        self._announce(f"{queue.manifest.stage}: {submitted} of {counted(len(elements), 'element')}")
 
     def _elements(self, queue: Published) -> int:
         """Return the number of shares of the whole queue."""
@@ -251,7 +252,7 @@ class Batch(QueueWriter):
 
     def _submitted(self, queue: Published) -> Submitted:
         job, count = self._last.job, len(queue.expected.tasks)
-        what = f"{queue.manifest.stage}: {count:,} tasks are in job {job}"
+        what = f"{queue.manifest.stage}: {counted(count, 'task')} {'is' if count == 1 else 'are'} in job {job}"
         if self._jobs.next:
             what += f", and job {self._jobs.next} goes on after it"
         return Submitted(what, where=str(queue.output), fix=self._advice(queue))

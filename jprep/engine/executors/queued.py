@@ -22,6 +22,7 @@ from jprep.engine.queue.writer import publish_queue, remove_other_files, write_q
 from jprep.engine.runner import TaskRunner
 from jprep.engine.stage import Receipt, Task
 from jprep.errors import DamagedError, Interrupted, JprepError, MachineError
+from jprep.plurals import counted
 
 _log = logging.getLogger(__name__)
 
@@ -178,10 +179,12 @@ class Queue(QueueWriter):
     def _run(self, queue: Published) -> Iterator[tuple[Task, Receipt]]:
         clear_failures(queue.folder)
         count = len(queue.expected.tasks)
-        self._announce(f"{queue.manifest.stage}: {count:,} tasks wait for `jprep work {queue.output}`")
+        waiting = f"{counted(count, 'task')} {'waits' if count == 1 else 'wait'} for `jprep work {queue.output}`"
+        self._announce(f"{queue.manifest.stage}: {waiting}")
         if not self._options.wait:
             yield from queue.expected.collect()
-            raise Submitted(f"{count:,} tasks are in the queue", where=str(queue.output), fix=self._advice(queue))
+            what = f"{counted(count, 'task')} {'is' if count == 1 else 'are'} in the queue"
+            raise Submitted(what, where=str(queue.output), fix=self._advice(queue))
         for seconds in self._pauses():
             yield from queue.expected.collect()
             if not queue.expected.tasks:

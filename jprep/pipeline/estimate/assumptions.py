@@ -10,6 +10,7 @@ from jprep.pipeline.estimate.measuring.calibration import Calibration
 from jprep.pipeline.estimate.measuring.input_division import describe_whole_files
 from jprep.pipeline.estimate.result import TRAIN, InputEstimate, RecipeEstimate
 from jprep.pipeline.recipe import Recipe
+from jprep.plurals import counted
 
 _LARGE_FACTOR = 2000  # of a source and its sample, above which the plan is rough
 
@@ -65,7 +66,7 @@ def _memory_warnings(estimate: RecipeEstimate, memory: int) -> Iterator[str]:
     before = [step for step in estimate.steps if step.step != TRAIN]
     largest = max(before, key=lambda step: step.total_memory, default=None)
     if largest and largest.total_memory > memory:
-        needed = f"{largest.total_memory / 1e9:,.1f} GB of memory with {estimate.workers} workers"
+        needed = f"{largest.total_memory / 1e9:,.1f} GB of memory with {counted(estimate.workers, 'worker')}"
         yield f"the step {largest.step} needs {needed}; this machine has {memory / 1e9:,.1f} GB: use fewer --workers"
 
 

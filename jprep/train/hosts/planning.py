@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.plurals import counted
 from jprep.train.backend import Backend, Host, Plan
 from jprep.train.hosts.host_set import HostSet
 from jprep.train.hosts.watch import node_seconds
@@ -67,6 +68,6 @@ def make_replan(backend: Backend, job: Job, run: Path, host: Host, hosts: HostSe
 def _describe(hosts: HostSet, count: int, plan: Plan) -> str:
     names = ", ".join(hosts.names[: min(count, _SHOWN)]) + (" …" if count > _SHOWN else "")
     each = plan.processes // count
-    text = f"{count} host{'s' * (count > 1)} ({names}) of {hosts.source}, {each} process{'es' * (each > 1)} on each"
+    text = f"{counted(count, 'host')} ({names}) of {hosts.source}, {counted(each, 'process', 'processes')} on each"
     left = len(hosts.names) - count
     return text + (f"; {left} more cannot share the batch" if left else "")

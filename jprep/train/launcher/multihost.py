@@ -22,6 +22,7 @@ from types import FrameType
 
 from jprep.errors import ConfigError, JprepError
 from jprep.io.lock import LockWatch
+from jprep.plurals import counted
 from jprep.train.backend import Plan
 from jprep.train.hosts.node import KILL_PROCESSES
 from jprep.train.hosts.node import MODULE as NODE
@@ -182,8 +183,7 @@ class _JoinedHost:
         if plan.env.get(ATTEMPT) != name:  # a network file system may still show the previous one
             return None
         if not 0 < self._number < plan.machines:
-            hosts = "1 host" if plan.machines == 1 else f"{plan.machines} hosts"
-            what = f"there is no process {self._number}: the run has {hosts}"
+            what = f"there is no process {self._number}: the run has {counted(plan.machines, 'host')}"
             raise ConfigError(what, where=str(self._run), fix=f"use a number from 1 to {plan.machines - 1}")
         claimed, self._attempt = claim_process(self._run, name, self._number), name
         if not claimed:

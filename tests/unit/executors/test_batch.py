@@ -214,6 +214,9 @@ def test_the_executor_queue_waits_for_others(tmp_path: Path) -> None:
     Share(QueueReader(folder, manifest), 0, 2, 1, lambda: False).run()
     with pytest.raises(Submitted, match="10 tasks are in the queue"):
         run(tmp_path, running)
+    with pytest.raises(Submitted, match="1 task is in the queue"):
+        run(tmp_path / "one", running, Numbers(1))
+    assert "1 task waits" in said[-1]
     assert (read_queue(folder) or pytest.fail()).id == manifest.id  # workers of the other share may be at it
     Share(QueueReader(folder, manifest), 1, 2, 1, lambda: False).run()
     run(tmp_path, running)

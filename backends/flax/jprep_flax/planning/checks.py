@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from jprep.errors import ConfigError
+from jprep.plurals import counted
 from jprep.train.backend import Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
@@ -71,7 +72,7 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
         MachineError: JAX or Flax cannot be imported there.
     """
     jax, flax, count, platform = probe_output(python, _PROBE).split()
-    versions = Finding(f"JAX {jax}, Flax {flax}, {count} usable devices ({platform})")
+    versions = Finding(f"JAX {jax}, Flax {flax}, {counted(int(count), 'usable device')} ({platform})")
     wanted = expected_device(options.device, options, platform)
     if wanted in (platform, "cpu"):
         return [versions]

@@ -1,0 +1,14 @@
+"""Numbers of things in messages: 1 task, 2,000 tasks."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun.
+
+    Args:
+        number: how many there are.
+        noun: the noun in the singular.
+        plural: the noun in the plural, if it is not the singular with an s.
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
