@@ -80,7 +80,7 @@ def test_infer_answers_each_text(trained: Path, jprep: Run) -> None:
     export = trained / "run/export"
     given = ("日本の都は？", "print(2020)", "<|im_end|>とは？")
     assert jprep("infer", export, given[0], given[2]).stdout.split("\n") == [
-        "日本の都は東京都です。", "する年代、<|im_start|>。", "",
+        given[0], "  日本の都は東京都です。", given[2], "  する年代、<|im_start|>。", "",
     ]  # fmt: skip
     system = jprep("infer", trained / "run", given[0], "--system", "短く答える。", "--json").stdout
     assert json.loads(system)["continuation"] == "東京です。"

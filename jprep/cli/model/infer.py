@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from textwrap import indent
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -18,6 +19,9 @@ from jprep.io.escaping import one_line
 if TYPE_CHECKING:
     from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, Prediction
     from jprep.train.job.config import Task
+
+Answers = Literal["", "one", "several"]
+"""Whether a model answers its texts, and the texts stand before their answers because there are several."""
 
 _TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm", "seed": "clm"}
 _TASK_OF |= {"num_return_sequences": "clm", "system": "sft"}
@@ -76,10 +80,12 @@ def infer(
     failed = 0
     with InferencePipeline(folder, chosen) as pipeline:
         _check_options(pipeline.exported.task, pipeline.exported.pair, pair)
+        several = len(texts) != 1 or texts == ("-",)
+        answers: Answers = "" if pipeline.exported.task != "sft" else "several" if several else "one"
         for text in _lines() if texts in ((), ("-",)) else texts:
             prediction = _predict(pipeline, text, GenerationConfig(**settings), pair)
             failed += bool(prediction.error)
-            _show(prediction, as_json=as_json, answers=pipeline.exported.task == "sft")
+            _show(prediction, as_json=as_json, answers=answers)
     if failed:
         raise InputError(f"no prediction for {failed:,} of the texts", fix="see the error of each")
 
@@ -145,7 +151,7 @@ def _predict(pipeline: InferencePipeline, text: str, settings: GenerationConfig,
     return pipeline.predict(text, settings, pair)
 
 
-def _show(prediction: Prediction, *, as_json: bool, answers: bool) -> None:
+def _show(prediction: Prediction, *, as_json: bool, answers: Answers) -> None:
     if as_json:
         echo_json(prediction)
         return
@@ -156,12 +162,11 @@ def _show(prediction: Prediction, *, as_json: bool, answers: bool) -> None:
             (note if kind == "note" else error)(f"jprep: {kind}: {message}: {one_line(_short(prediction.text))}")
 
 
-def _lines_of(prediction: Prediction, *, answers: bool) -> Iterable[str]:
+def _lines_of(prediction: Prediction, *, answers: Answers) -> Iterable[str]:
     if prediction.error:
         return
     if prediction.continuation is not None:
-        for continuation in prediction.continuations or [prediction.continuation]:
-            yield continuation if answers else prediction.text + continuation
+        yield from _continued(prediction, answers)
     elif prediction.masks:
         yield prediction.filled
         for candidates in prediction.masks:
@@ -172,6 +177,14 @@ def _lines_of(prediction: Prediction, *, answers: bool) -> Iterable[str]:
         shares = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
         yield f"{prediction.label}  {prediction.text}"
         yield "  " + "  ".join(f"{name} {share:.3f}" for name, share in shares)
+
+
+def _continued(prediction: Prediction, answers: Answers) -> Iterator[str]:
+    """Yield the continuations of a text; those of several messages are indented below theirs."""
+    if answers == "several":
+        yield prediction.text
+    for text in prediction.continuations or [prediction.continuation or ""]:
+        yield {"": prediction.text + text, "one": text, "several": indent(text, "  ")}[answers]
 
 
 def _short(text: str) -> str:
