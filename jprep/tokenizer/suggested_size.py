@@ -12,10 +12,11 @@ _LARGEST = TokenizerConfig().vocab_size
 _OTHER_IDS = 264  # of bytes, and of special tokens
 _CHARACTERS_PER_PIECE = 40  # in a text so small that its rare pieces would teach a model nothing
 _PIECES = 16
-"""Learnt pieces for the square root of the characters. With all pairs that occur, the least of 14 Japanese corpora of
-20,000 to 6,000,000 characters, of program documentation, has 21, and reviews 25."""
+"""Learnt pieces for the square root of the characters. If all that occur are learnt, 14 Japanese corpora of 19,000 to
+3,500,000 characters have 21 or more: program documentation 21, reviews 22 to 25, others 31 to 64."""
 _UNIGRAM_PIECES = 5
-"""The same for Unigram, which learns no pieces that occur once: the documentation has 8, and reviews 7."""
+"""The same for Unigram, which learns no pieces that occur once: reviews have 6 to 8, program documentation 8, others
+11 to 26."""
 _ROUND = 100
 
 
