@@ -11,7 +11,7 @@ from jprep.tokenizer.card import TokenizerCard
 from jprep.train.exporting.manifest import ModelExportManifest
 from jprep.train.exporting.output_folder import file_hashes
 from jprep.train.exporting.tokenizer_files import first_id, write_tokenizer
-from jprep.train.models import max_positions
+from jprep.train.models import FAMILIES, max_positions
 from jprep.train.models.presets import TransformersConfig
 
 _DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -52,13 +52,16 @@ def _write_config(folder: Path, manifest: ModelExportManifest, model: Transforme
 
 
 def _generation(manifest: ModelExportManifest, model: TransformersConfig) -> dict[str, Any]:
-    """Return the defaults of `generate`: new tokens in half of the positions, and no special tokens among them.
+    """Return the defaults of `generate`: no special tokens, and how many tokens there are.
 
-    With `max_length` in place of `max_new_tokens`, transformers would warn at each call that gives the latter.
+    Models with a vector for each position fail beyond the last one. Others can go on, and get half of the positions for
+    new tokens: with `max_length`, transformers 5 would warn at each call with `max_new_tokens`.
     """
     pad, never = model.get("pad_token_id"), [number for number in manifest.special.special if number != manifest.end]
-    limits = {"max_new_tokens": max(1, max_positions(model) // 2), "pad_token_id": manifest.end if pad is None else pad}
-    return limits | ({"suppress_tokens": never} if never else {})
+    most, rotary = max_positions(model), FAMILIES[model["model_type"]].rotary
+    limit = {"max_new_tokens": max(1, most // 2)} if rotary else {"max_length": most}
+    padding = {"pad_token_id": manifest.end if pad is None else pad}
+    return limit | padding | ({"suppress_tokens": never} if never else {})
 
 
 def _write(path: Path, fields: dict[str, Any]) -> None:

@@ -117,8 +117,14 @@ def test_a_clm_export_adds_no_end_token_to_a_prompt(
     about = read_export(folder)
     assert generation["bos_token_id"] == served.token_to_id(settings["bos_token"])
     assert {*generation["suppress_tokens"], about.end} == set(about.special.special)
-    assert generation["max_new_tokens"] == 32 and "max_length" not in generation
     assert load_tokenizer(folder).card.fingerprint == load_tokenizer(tmp_path / "tokenizer").card.fingerprint
+
+
+@pytest.mark.parametrize(("kind", "limit"), [("gpt2", {"max_length": 64}), ("llama", {"max_new_tokens": 32})])
+def test_an_export_limits_generation_to_its_positions(kind: str, limit: Any, tmp_path: Path, copying: Any) -> None:
+    folder = export(trained_run(tmp_path, "clm", kind))
+    generation = json.loads((folder / "generation_config.json").read_bytes())
+    assert {key: value for key, value in generation.items() if key.startswith("max_")} == limit
 
 
 def test_an_mlm_export_keeps_special_tokens_around_a_text(tmp_path: Path, copying: Any) -> None:
