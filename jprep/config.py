@@ -15,8 +15,8 @@ from jprep.typed_json import convert
 
 T = TypeVar("T")
 
-_STEPS = ("reader", "splitter", "segmenter")
-"""Keys of steps, of which a name may stand in place of a table."""
+_NAMED = ("executor", "of", "reader", "segmenter", "splitter")
+"""Keys whose value may be a name in place of a table with it as `use`."""
 
 
 class ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,7 +93,7 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 def _plain(message: str) -> str:
     """Return an error message of msgspec's with the key that it is about."""
     if found := re.fullmatch(r"Invalid enum value (.*) - at `\$\.?([^`]*)`", message, re.DOTALL):
-        return f"{found[1]} is no value of `{found[2]}`"
+        return f"{found[1]} is not a valid value of `{found[2]}`"
     return message.replace("`$.", "`")
 
 
@@ -147,8 +147,8 @@ def _override(raw: dict[str, Any], key: str, value: Any, setting: str) -> None:
     elif isinstance(here, dict):
         here[last] = value
     else:
-        is_step = parents[-1].isdigit() or parents[-1] in _STEPS
-        use = f'use="{here}", ' if is_step else ""
+        is_named = parents[-1].isdigit() or parents[-1] in _NAMED
+        use = f'use="{here}", ' if is_named else ""
         table = f"{{{use}{last}={_toml(value)}}}"
         fix = f"--set '{'.'.join(parents)}={table}'" if isinstance(here, str) else ""
         raise ConfigError(f"--set {setting}: {'.'.join(parents)} is not a table", fix=fix)

@@ -114,11 +114,14 @@ def test_a_setting_below_a_plain_value() -> None:
     [
         ("corpus.segmenter.mode=C", """--set 'corpus.segmenter={use="sudachi", mode="C"}'"""),
         ("corpus.normalizers.0.x=1", """--set 'corpus.normalizers.0={use="neologdn", x=1}'"""),
+        ("executor.time=1:00", """--set 'executor={use="slurm", time="1:00"}'"""),
+        ("corpus.filters.0.of.x=1", """--set 'corpus.filters.0.of={use="quality", x=1}'"""),
         ("train.class_weights.spam=2.5", "--set 'train.class_weights={spam=2.5}'"),
     ],
 )
 def test_the_fix_of_a_setting_below_a_name_works(setting: str, fix: str) -> None:
-    given = raw(segmenter="sudachi", normalizers=["neologdn"]) | {"train": {"class_weights": "balanced"}}
+    given = raw(segmenter="sudachi", normalizers=["neologdn"], filters=[{"signal": "s", "of": "quality"}])
+    given |= {"train": {"class_weights": "balanced"}, "executor": "slurm"}
     with pytest.raises(ConfigError) as caught:
         apply_overrides(given, [setting])
     assert caught.value.fix == fix

@@ -174,7 +174,7 @@ def test_malformed_items_are_named_with_line_field_and_fix(tmp_path, text, what,
     ("text", "what"),
     [
         ('form = "nli"', "missing required field `file`"),
-        ('form = "nil"\nfile = "x"', "'nil' is no value of `form`"),
+        ('form = "nil"\nfile = "x"', "'nil' is not a valid value of `form`"),
         ('form = "nli"\nfile = "x"\npromt = ""', "unknown field `promt`"),
         ('form = "nli"\nfile = "x"\nprompt = "{sentence1"', "malformed `prompt`"),
         ('form = "nli"\nfile = "x"\nprompt = "{0.__class__}"', "malformed `prompt`"),

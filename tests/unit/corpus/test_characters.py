@@ -95,5 +95,5 @@ def test_ambiguous_options_are_refused(options: dict[str, Any], why: str) -> Non
 
 
 def test_an_unknown_category_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'Xx' is no value of `categories"):
+    with pytest.raises(ConfigError, match="'Xx' is not a valid value of `categories"):
         make_step("normalizer", {"use": "characters", "categories": ["Xx"]})

@@ -80,9 +80,9 @@ def test_a_job_knows_its_samples_steps_and_weights(parts):
      ({}, "neither steps nor epochs", "epochs = 1"),
      ({"steps": 1, "task": "regress"}, "regress needs", "add data = "),
      ({"steps": 1, "task": "clm", "data": ["a.jsonl"]}, "clm trains on the dataset", "remove `data`"),
-     ({"precision": "fp8"}, "'fp8' is no value of `precision`", "fp32, bf16, fp16"),
-     ({"trackers": ["wandb", "tensor"]}, "'tensor' is no value of `trackers[1]`", "tensorboard, wandb"),
-     ({"schedule": {"kind": "line"}}, "'line' is no value of `schedule.kind`", "linear, cosine, constant")],
+     ({"precision": "fp8"}, "'fp8' is not a valid value of `precision`", "fp32, bf16, fp16"),
+     ({"trackers": ["wandb", "tensor"]}, "'tensor' is not a valid value of `trackers[1]`", "tensorboard, wandb"),
+     ({"schedule": {"kind": "line"}}, "'line' is not a valid value of `schedule.kind`", "linear, cosine, constant")],
 )  # fmt: skip
 def test_errors_in_a_section_name_the_fix(section: dict[str, Any], what: str, fix: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -71,5 +71,5 @@ def test_documents_cannot_be_told_apart_in_every_model() -> None:
 def test_a_misspelt_value_is_named_with_the_valid_ones() -> None:
     with pytest.raises(ConfigError) as error:
         parse_train_config({"steps": 5, "class_weights": "balancd"}, "recipe.toml")
-    assert error.value.what == "'balancd' is no value of `class_weights`"
+    assert error.value.what == "'balancd' is not a valid value of `class_weights`"
     assert error.value.fix == "available: balanced, or a table of numbers, e.g. { NAME = 1.5 }"
