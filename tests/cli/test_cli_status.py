@@ -109,8 +109,10 @@ def test_all_runs_of_a_folder_are_listed_with_their_states(tmp_path: Path, jprep
 def test_runs_are_found_where_commands_write_them(tmp_path: Path, place: str, jprep: Run) -> None:
     (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     small_run(tmp_path / "made").rename(tmp_path / place)
-    found = [each["path"] for each in json.loads(jprep("status", tmp_path, "--json").stdout) if each["run"]]
-    assert found == [str(tmp_path / place)]
+    shown = json.loads(jprep("status", tmp_path, "--json").stdout)
+    assert [each["path"] for each in shown if each["run"]] == [str(tmp_path / place)]
+    others = {each["path"] for each in shown if not each["run"]}
+    assert others <= {str(tmp_path / "made" / "dataset")}, "a directory of folds is not shown besides its runs"
 
 
 def test_a_folder_of_recipes_folders_shows_the_outputs_of_all(tmp_path: Path, jprep: Run) -> None:
@@ -144,6 +146,8 @@ def test_the_next_step_of_a_finished_run_is_its_export(tmp_path: Path, jprep: Ru
     (run / "export" / "export.json").write_text(json.dumps(record | {"step": 10}))
     shown = _lines(jprep("status", run).stdout)["next"]
     assert shown == f"nothing: it is finished, and its step 10 is exported to {run / 'export'}"
+    shutil.rmtree(run / "checkpoints")  # to free the disk
+    assert _lines(jprep("status", run).stdout)["next"] == shown
     run.rename(tmp_path / "fold-0")
     assert _lines(jprep("status", tmp_path / "fold-0").stdout)["next"] == "nothing: it is finished"
 

@@ -38,7 +38,8 @@ def show_run(run: RunSummary) -> None:
     if run.state == "running" and run.last_sign is not None:
         shown["last sign of life"] = f"{max(0.0, time.time() - run.last_sign):,.0f} s ago"
     if run.reason:
-        shown["reason"] = "; ".join(one_line(" ".join(line.split())) for line in run.reason.splitlines())
+        lines = filter(None, map(str.strip, run.reason.splitlines()))
+        shown["reason"] = "; ".join(one_line(" ".join(line.split())) for line in lines)
     echo(f"{run.path}: {_KIND}")
     for name, value in shown.items():
         echo(f"  {name}: {value}")
@@ -58,18 +59,20 @@ def next_of_run(run: RunSummary) -> str:
 
 
 def _next_of_finished(run: RunSummary) -> str:
-    from jprep.train.launcher.cross_validation import is_fold
-    from jprep.train.run.directory import EXPORT
+    from jprep.train.run.directory import EXPORT, is_fold
 
     if is_fold(Path(run.path)):
         return "nothing: it is finished"
-    if step := _exported_step(Path(run.path)):
+    if (step := _exported_step(Path(run.path))) is not None:
         return f"nothing: it is finished, and its step {step:,} is exported to {Path(run.path) / EXPORT}"
     return shell_command("export", run.path, *(["--which", "best"] if run.best_kept else []))
 
 
-def _exported_step(run: Path) -> int:
-    """Return the step in a finished run's export; 0 without one, or if an earlier checkpoint was exported."""
+def _exported_step(run: Path) -> int | None:
+    """Return the step in a finished run's export; None without one, or if an earlier checkpoint was exported.
+
+    Without any checkpoint there is nothing newer to export.
+    """
     from jprep.errors import JprepError
     from jprep.train.exporting.checkpoint_selection import final_steps
     from jprep.train.exporting.manifest import MANIFEST, read_export
@@ -77,9 +80,9 @@ def _exported_step(run: Path) -> int:
 
     if (run / EXPORT / MANIFEST).exists():
         with contextlib.suppress(JprepError):
-            step = read_export(run / EXPORT).step
-            return step if step in final_steps(run, read_job(run)) else 0
-    return 0
+            step, final = read_export(run / EXPORT).step, final_steps(run, read_job(run))
+            return step if step in final or not final else None
+    return None
 
 
 def _figures(found: Figures, *, named: bool = False) -> str:

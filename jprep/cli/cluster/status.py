@@ -14,6 +14,7 @@ from jprep.cli.cluster.run_status import plain_run, show_run
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.engine.queue.survey import OutputStatus, StageStatus
@@ -53,10 +54,11 @@ def status(folder: Path, as_json: bool) -> None:
 
 
 def _outputs(folder: Path, runs: list[Path]) -> list[OutputStatus]:
-    """Return the status of all outputs but runs; nothing for a folder that has runs only."""
+    """Return the status of all outputs but runs and sets of folds; nothing for a folder that has runs only."""
     from jprep.engine.queue.survey import survey
+    from jprep.train.run.directory import is_fold
 
-    found = [] if folder in runs else survey(folder, runs)
+    found = [] if folder in runs else survey(folder, {*runs, *(run.parent for run in runs if is_fold(run))})
     return [each for each in found if each.kind or each.running or each.stages] if runs else found
 
 
@@ -103,9 +105,10 @@ def _reason(state: JobState) -> str:
 
 
 def _show_stage(stage: StageStatus) -> None:
-    of = f" of {stage.total:,}" if stage.total is not None else ""
+    total = counted(stage.done if stage.total is None else stage.total, "task")
+    done = total if stage.total is None else f"{stage.done:,} of {total}"
     left = f", {stage.left:,} left" if stage.left is not None else ""
-    echo(f"  {stage.stage}: {stage.done:,}{of} tasks done, {len(stage.failed):,} failed{left}")
+    echo(f"  {stage.stage}: {done} done, {len(stage.failed):,} failed{left}")
     hosts = Counter(failure.host for failure in stage.failed)
     for failure in stage.failed[-_SHOWN:]:
         echo(f"    {failure.task}: {one_line(failure.what)} (on {failure.host}, log {failure.log or 'unknown'})")

@@ -83,13 +83,13 @@ def survey(folder: Path, without: Collection[Path] = ()) -> list[OutputStatus]:
 
 
 def _inner(folder: Path, without: Collection[Path], depth: int) -> Iterator[OutputStatus]:
-    """Give the outputs in a folder; where a folder in it is none itself, those in that one, down to a depth."""
+    """Yield the outputs in a folder, and those in its folders that are no outputs themselves, down to some levels."""
     for path in _folders(folder, without):
-        found = _status(path)
-        if found.kind or found.running or found.stages:
-            yield found
-        elif depth > 1:
-            with contextlib.suppress(PermissionError):  # a folder of something else
+        with contextlib.suppress(PermissionError):  # a folder of something else
+            found = _status(path)
+            if found.kind or found.running or found.stages:
+                yield found
+            elif depth > 1:
                 yield from _inner(path, without, depth - 1)
 
 
