@@ -35,14 +35,14 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     command = ["train", "recipe.toml", "--backend", "numpy", "--name", "二つ の 折"]
     run = tmp_path / "work" / "評判" / "runs" / "二つ の 折"
     planned = jprep(*command, "--all-folds", "--dry-run", cwd=tmp_path, env=env).stdout
-    assert "fold 0 of 0 to 1" in planned
+    assert "fold 0 of folds 0 to 1" in planned
     assert not run.exists()
     shown = jprep(*command, "--all-folds", cwd=tmp_path, env=env).stdout
     for word in ("二つ の 折", "of 2 folds", "accuracy", "macro_f1", "f1/肯定"):
         assert word in shown
     rows_of_table = [line for line in shown.splitlines() if line.startswith("  ") and line.count(".") == 4]
     assert len({display_width(re.split(r"(?<=  )(?=[-0-9.]+  )", line)[0]) for line in rows_of_table}) == 1, shown
-    assert "figures of the last validation: step 4, 4\n" in shown
+    assert "figures of the last validation: step 4\n" in shown
     export = next(line for line in shown.splitlines() if "jprep export" in line)
     assert "next:" in shown and f"jprep report '{run.relative_to(tmp_path)}'" in shown
     assert export.endswith(f"'{run.relative_to(tmp_path) / 'fold-0'}'")
@@ -90,4 +90,4 @@ def test_a_plan_counts_the_rows_of_each_label(tmp_path: Path, distribution: Dist
     shown = jprep(*plan, cwd=tmp_path, env=env).stdout
     counts = ", ".join(f"{name} {count}" for name, count in found["labels"].items())
     assert f"  labels     {counts}\n" in shown
-    assert f"  held out   {found['validation']} rows, fold 0 of 0 to 1\n" in shown
+    assert f"  held out   {found['validation']} rows, fold 0 of folds 0 to 1\n" in shown

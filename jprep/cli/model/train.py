@@ -295,10 +295,12 @@ def show_folds(run: Path, *, as_json: bool) -> None:
     if as_json:
         echo_json(found)
         return
-    steps = ", ".join(f"{step:,}" for step in found.steps)
-    echo(f"{found.name}  {run}" + (f"\n  figures of the last validation: step {steps}" if steps else ""))
+    echo(f"{found.name}  {run}")
+    if found.steps:
+        steps = ", ".join(f"{step:,}" if step else "none" for step in dict.fromkeys(found.steps))
+        echo(f"  figures of the last validation: step {steps}")
     names = [one_line(name) for name in found.figures]
-    width = max(16, *map(display_width, names))
+    width = max([16, *map(display_width, names)])
     echo(f"  {'':<{width}}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
     for name, figure in zip(names, found.figures.values(), strict=True):
         each = "  ".join(_number(value) for value in figure.each)

@@ -177,7 +177,7 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
 def _describe_data(prepared: PreparedRun) -> str:
     """Return a line about an epoch; that of a mixture has other tokens than the training split."""
     job, tokens = prepared.job, _tokens(prepared)
-    rows = f"{job.samples:,} rows of at most {_length(job):,} tokens"
+    rows = f"{counted(job.samples, 'row')} of at most {_length(job):,} tokens"
     if job.mix:
         return f"{rows} in an epoch of the mixture, from {tokens:,} tokens"
     return f"{rows}, {tokens:,} tokens" if tokens else rows
@@ -206,14 +206,14 @@ def _describe_rows(job: Job) -> dict[str, str]:
         counts = [f"{text} (weight {weight:.3g})" for text, weight in zip(counts, job.class_weights, strict=True)]
     more = [f"{len(counts) - _LABELS:,} more"] if len(counts) > _LABELS else []
     labels = {"labels": ", ".join(counts[:_LABELS] + more)} if counts else {}
-    return labels | {"held out": f"{job.rows.validation:,} rows{_source_of_validation(job)}"}
+    return labels | {"held out": f"{counted(job.rows.validation, 'row')}{_source_of_validation(job)}"}
 
 
 def _source_of_validation(job: Job) -> str:
     if job.train.validation_data:
         return f", {', '.join(map(os.path.basename, job.train.validation_data))}"
     folds = job.train.labelled.folds
-    return f", fold {job.train.fold} of 0 to {folds - 1}" if folds else ""
+    return f", fold {job.train.fold} of folds 0 to {folds - 1}" if folds else ""
 
 
 def _describe_stages(job: Job) -> str:

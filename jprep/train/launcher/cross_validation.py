@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,14 +19,13 @@ from jprep.train.job.push import PushConfig
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.results.deletion import check_restart, delete_run
-from jprep.train.run.directory import JOB, output_directory, read_job
+from jprep.train.run.directory import fold_runs, output_directory, read_job
 from jprep.train.run.events import read_events
 from jprep.train.run.log import Say, on_stderr
 from jprep.train.trackers.check import check_trackers
 from jprep.train.uploads.mirror_url import fold_mirror
 from jprep.train.uploads.push import check_destination
 
-_FOLD = re.compile(r"fold-\d+")
 FOLDS = "folds.json"
 
 
@@ -128,11 +126,6 @@ def train_folds(
     return 0
 
 
-def is_fold(run: Path) -> bool:
-    """Return whether a run directory has the name of one of several folds."""
-    return _FOLD.fullmatch(run.name) is not None
-
-
 def _delete_folds(train: TrainConfig, new: list[Path]) -> None:
     """Delete the runs of all folds, of an earlier number of folds too, and the summary.
 
@@ -141,8 +134,7 @@ def _delete_folds(train: TrainConfig, new: list[Path]) -> None:
     check_destinations(train, on_stderr)
     check_trackers(new[0], train.trackers, on_stderr)
     run = new[0].parent
-    earlier = {path.parent for path in run.glob(f"fold-*/{JOB}") if is_fold(path.parent)}
-    folders = sorted(folder for folder in {*new, *earlier} if not folder.is_symlink())
+    folders = sorted(folder for folder in {*new, *fold_runs(run)} if not folder.is_symlink())
     check_restart(fold_mirror(train.checkpoint.mirror, folder.name) for folder in folders)
     for folder in (each for each in folders if each.exists()):
         with output_directory(folder).claim():

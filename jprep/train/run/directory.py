@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ START = "start"
 GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
 
+_FOLD = re.compile(r"fold-\d+")
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _MODEL_KEYS = ("init", "pad_vocab")  # a path, and a key that no weight depends on
 _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
@@ -107,12 +109,22 @@ def no_run_error(run: Path, what: str, fix: str) -> ConfigError:
         what: what happened, if there are no folds.
         fix: how to fix it, if there are no folds.
     """
-    folds = sorted((job.parent for job in run.glob(f"fold-*/{JOB}")), key=lambda fold: (len(fold.name), fold.name))
-    if folds:
+    if folds := fold_runs(run):
         what = f"expected one run, got the runs of {len(folds)} folds"
         names = f"{folds[0].name} … {folds[-1].name}" if len(folds) > 1 else folds[0].name
         fix = f"give one of {names}: `jprep export {shlex.quote(str(folds[0]))}` exports its model"
     return ConfigError(what, where=str(run), fix=fix)
+
+
+def is_fold(run: Path) -> bool:
+    """Return whether a run directory has the name of one of several folds."""
+    return _FOLD.fullmatch(run.name) is not None
+
+
+def fold_runs(folder: Path) -> list[Path]:
+    """Return the runs of folds in a directory, by number."""
+    found = (job.parent for job in folder.glob(f"fold-*/{JOB}"))
+    return sorted(filter(is_fold, found), key=lambda run: (len(run.name), run.name))
 
 
 def decode_job(data: bytes, where: str) -> Job:
