@@ -216,7 +216,7 @@ class Backend(ABC):
     - `python -m <module>.worker export RUN CHECKPOINT FOLDER` writes `FOLDER/model.safetensors`: the weights of the
       checkpoint in fp32 under transformers' names and shapes, tied weights once, no other tensors
       (`jprep.train.models.parameters`);
-    - `python -m <module>.worker infer FOLDER` loads an exported model and answers requests: one JSON object a line from
+    - `python -m <module>.worker infer FOLDER` loads an exported model and answers requests: one per line from
       standard input, one prediction a line to standard output, in order (types: `jprep.train.inference.protocol`).
 
     Subclasses set the class attributes and implement `check` and `plan`.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jprep.config import suggest_name
-from jprep.dataset.labelled.reader import LabelledConfig, read_records
+from jprep.dataset.labelled.reader import LabelledConfig, read_records, refuse_directory
 from jprep.errors import ConfigError, InputError
 
 ASSISTANT = "assistant"
@@ -41,8 +41,9 @@ def read_conversations(path: Path, column: str) -> Iterator[Conversation]:
         ConfigError: the file does not exist, or has another suffix.
         InputError: an unreadable line, a missing column, or messages that are none.
     """
+    refuse_directory(path, _SUFFIXES)
     if path.suffix not in _SUFFIXES:
-        fix = 'one JSON object a line: {"messages": [{"role": "user", "content": "…"}, …]}'
+        fix = 'one JSON object per line: {"messages": [{"role": "user", "content": "…"}, …]}'
         raise ConfigError("conversations are files .jsonl or .parquet", where=str(path), fix=fix)
     for location, record in read_records(path, LabelledConfig(), [column]):
         yield Conversation(_messages(record, column, location), location)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -105,6 +105,21 @@ def read_labelled_rows(path: Path, config: LabelledConfig, task: LabelledTask) -
         yield _row(location, record, config, task)
 
 
+def refuse_directory(path: Path, suffixes: Iterable[str]) -> None:
+    """Check that a path is not a directory.
+
+    Args:
+        path: the path of a file with rows.
+        suffixes: what such files end in.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if path.is_dir():
+        fix = f"name its files ({', '.join(suffixes)})"
+        raise ConfigError("expected a file, got a directory", where=str(path), fix=fix)
+
+
 def read_records(path: Path, config: LabelledConfig, wanted: Sequence[str] = ()) -> Iterator[Record]:
     """Yield the records of a file with their places; see `read_labelled_rows`.
 
@@ -117,12 +132,10 @@ def read_records(path: Path, config: LabelledConfig, wanted: Sequence[str] = ())
         ConfigError: the file does not exist, or its suffix is unknown.
         InputError: an unreadable line, or a missing column of Parquet.
     """
+    refuse_directory(path, _READERS)
     reader = _READERS.get(path.suffix)
     if reader is None:
         fix = f"supported: {', '.join(_READERS)}"
-        if path.is_dir():
-            what = "expected a file, got a directory"
-            raise ConfigError(what, where=str(path), fix=f"{fix}: name the files of the directory")
         raise ConfigError(f"unknown format of labelled data: {path.suffix or path.name!r}", where=str(path), fix=fix)
     try:
         yield from reader(path, config, wanted)

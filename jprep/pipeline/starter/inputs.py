@@ -226,7 +226,7 @@ def _json_fields(line: str, path: str) -> list[str]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the first line is no JSON: {error}", where=path, fix="one JSON object a line") from error
+        raise ConfigError(f"the first line is no JSON: {error}", where=path, fix="one JSON object per line") from error
     return list(record) if isinstance(record, dict) else []
 
 

@@ -220,7 +220,7 @@ def conversation_sampler(
             what = "there are no conversations"
             if not any(Path(path).exists() and Path(path).stat().st_size for path in paths):
                 what += ": the file is empty" if len(paths) == 1 else ": the files are empty"
-            fix = 'one JSON object a line: {"messages": [{"role": "user", "content": "…"}, …]}'
+            fix = 'one JSON object per line: {"messages": [{"role": "user", "content": "…"}, …]}'
             raise ConfigError(what, where=files, fix=fix)
         more = "raise train.length, or use" if data.counts["conversations"] else "use"
         fix = f"{more} files with answers of the assistant"

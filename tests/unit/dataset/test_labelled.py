@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from jprep.dataset.conversations.reader import read_conversations
 from jprep.dataset.labelled.dataset import (
     LabelledSampler,
     encode_labelled,
@@ -293,6 +294,11 @@ def test_encodings_and_names_of_columns(tmp_path):
 
 
 def test_a_directory_is_no_file_of_rows(tmp_path: Path):
-    with pytest.raises(ConfigError, match="expected a file, got a directory") as refused:
-        next(read_labelled_rows(tmp_path, LabelledConfig(), "classify"))
-    assert refused.value.where == str(tmp_path) and ".jsonl, .csv, .tsv, .parquet" in refused.value.fix
+    for path in (tmp_path / "rows", tmp_path / "rows.parquet"):
+        path.mkdir()
+        with pytest.raises(ConfigError, match="expected a file, got a directory") as refused:
+            next(read_labelled_rows(path, LabelledConfig(), "classify"))
+        assert refused.value.where == str(path) and ".jsonl, .csv, .tsv, .parquet" in refused.value.fix
+        with pytest.raises(ConfigError, match="expected a file, got a directory") as refused:
+            next(read_conversations(path, "messages"))
+        assert ".jsonl, .parquet" in refused.value.fix
