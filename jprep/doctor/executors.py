@@ -40,12 +40,11 @@ def _schedulers_with_qsub() -> list[Finding]:
     """Return which of PBS and Grid Engine there is; their programs have the same names."""
     if not shutil.which("qsub"):
         return [Finding(f"{name}: not found (no qsub on PATH)") for name in ("pbs", "grid-engine")]
-    other = "not found (qsub is of the other)"
     if found := _PBS.search(_ask("qstat", "--version")):
-        return [Finding(f"pbs: PBS {found[1]}"), Finding(f"grid-engine: {other}")]
+        return [Finding(f"pbs: PBS {found[1]}"), Finding("grid-engine: not found (qsub belongs to PBS)")]
     answer = _ask("qstat", "-help")
     if found := _GRID_ENGINE.search(answer):
-        return [Finding(f"pbs: {other}"), Finding(f"grid-engine: {found[0]}")]
+        return [Finding("pbs: not found (qsub belongs to Grid Engine)"), Finding(f"grid-engine: {found[0]}")]
     name = "grid-engine" if shutil.which("qconf") else "pbs or grid-engine"
     return [_silent(f"{name}: qsub", "qstat -help", answer)]
 

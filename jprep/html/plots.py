@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 5.0  # inches: labels of 9 points are then legible on a phone
 _LABEL = 24  # characters of a name on an axis or in a legend
-_FONT = 9  # points, of legends and ticks
+_FONT = 9  # points
 _SERIES = 8
 _COLOURS = {"#0a0a01": "--text", "#0a0a02": "--muted", "#0a0a03": "--line", "#0a0a04": "--bad"} | {
     f"#0b0b{number:02x}": f"--series-{number}" for number in range(1, _SERIES + 1)
@@ -31,7 +31,7 @@ Series = tuple[Sequence[float], Sequence[float]]
 """Abscissas and ordinates of a curve, equally long."""
 
 _MARKS = ("", "s", "^", "v", "D", "P")
-"""Marks of the first curves that have a colour each, of the next ones that have the same colours, and so on."""
+"""Markers of curves 1 to 8, 9 to 16 and so on, which have the same eight colours."""
 
 
 class Marker(NamedTuple):
@@ -88,7 +88,7 @@ def bars(names: Sequence[str], values: Sequence[float], *, title: str, x_label: 
         axes.invert_yaxis()
         for row, value in enumerate(values):
             place = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-            axes.annotate(_number(value), (value, row), color=_MUTED, fontsize=9, **place)
+            axes.annotate(_number(value), (value, row), color=_MUTED, fontsize=_FONT, **place)
         axes.margins(x=0.15)
         _label(axes, x_label, "")
         axes.grid(visible=False)
@@ -135,7 +135,7 @@ def lines(
         _scale(axes, log_x, log_y)
         _draw_markers(axes, markers)
         _label(axes, x_label, y_label)
-        _add_legend(axes, names, dots, kinds if dashed else ())
+        _add_legend(axes, names, dots, kinds if dashed and any(kinds) else ())
     return drawn[0]
 
 
@@ -232,7 +232,7 @@ def _draw_markers(axes: Any, markers: Sequence[Marker]) -> None:
                 xycoords=("data", "axes fraction"),
                 va="bottom",
                 color=_BAD,
-                fontsize=9,
+                fontsize=_FONT,
             )
 
 
@@ -264,7 +264,7 @@ def _short(value: float) -> str:
 def _label(axes: Any, x_label: str, y_label: str) -> None:
     axes.set_xlabel(_name(x_label), color=_TEXT)
     axes.set_ylabel(_name(y_label), color=_TEXT)
-    axes.tick_params(colors=_MUTED, labelsize=9)
+    axes.tick_params(colors=_MUTED, labelsize=_FONT)
     _format_numbers(axes.xaxis)
     axes.grid(color=_LINE, linewidth=0.6)
     axes.set_axisbelow(True)

@@ -162,7 +162,10 @@ class Tokenizer:
         """
         if not before or self.card.config.boundaries == "hard":
             return self.encode_batch(texts)
+        # A letter or a digit is no white space, and no normaliser makes white space of it.
         alike = np.array([text[:1].isalnum() for text in texts], np.bool_)
+        if alike.all():
+            return self.encode_batch(texts)
         others = [text for text, same in zip(texts, alike, strict=True) if not same]
         batch = self.encode_batch([text for text, same in zip(texts, alike, strict=True) if same])
         return interleave(batch, self._encoder_after(before)(without_surrogates(others)), alike)

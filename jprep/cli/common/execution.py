@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from jprep.plurals import counted
+
 if TYPE_CHECKING:
     from jprep.engine.executors.choice import ExecutorRef
     from jprep.engine.runner import Executor, ProgressReporter
@@ -61,7 +63,7 @@ def describe_executor(ref: ExecutorRef | None, executor: str | None, workers: in
 
     name, _ = choose_executor(ref, executor)
     count = workers or cpu_count()
-    return f"with {count} worker{'s' if count > 1 else ''}" if name == LOCAL else f"with the executor {name}"
+    return f"with {counted(count, 'worker')}" if name == LOCAL else f"with the executor {name}"
 
 
 def executor_options(overrides: tuple[str, ...]) -> ExecutorRef | None:

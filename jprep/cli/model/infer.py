@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, Prediction
     from jprep.train.job.config import Task
 
-Answers = Literal["", "one", "several"]
-"""Whether a model answers its texts, and the texts stand before their answers because there are several."""
+Layout = Literal["continued", "answer", "text and answer"]
+"""How a continuation is printed: behind its text; alone; below its text, indented."""
 
 _TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm", "seed": "clm"}
 _TASK_OF |= {"num_return_sequences": "clm", "system": "sft"}
@@ -81,11 +81,12 @@ def infer(
     with InferencePipeline(folder, chosen) as pipeline:
         _check_options(pipeline.exported.task, pipeline.exported.pair, pair)
         several = len(texts) != 1 or texts == ("-",)
-        answers: Answers = "" if pipeline.exported.task != "sft" else "several" if several else "one"
+        answer: Layout = "text and answer" if several else "answer"
+        layout = answer if pipeline.exported.task == "sft" else "continued"
         for text in _lines() if texts in ((), ("-",)) else texts:
             prediction = _predict(pipeline, text, GenerationConfig(**settings), pair)
             failed += bool(prediction.error)
-            _show(prediction, as_json=as_json, answers=answers)
+            _show(prediction, as_json=as_json, layout=layout)
     if failed:
         raise InputError(f"no prediction for {failed:,} of the texts", fix="see the error of each")
 
@@ -151,22 +152,22 @@ def _predict(pipeline: InferencePipeline, text: str, settings: GenerationConfig,
     return pipeline.predict(text, settings, pair)
 
 
-def _show(prediction: Prediction, *, as_json: bool, answers: Answers) -> None:
+def _show(prediction: Prediction, *, as_json: bool, layout: Layout) -> None:
     if as_json:
         echo_json(prediction)
         return
-    for line in _lines_of(prediction, answers=answers):
+    for line in _lines_of(prediction, layout=layout):
         echo(line)
     for kind in ("note", "error"):
         if message := getattr(prediction, kind):
             (note if kind == "note" else error)(f"jprep: {kind}: {message}: {one_line(_short(prediction.text))}")
 
 
-def _lines_of(prediction: Prediction, *, answers: Answers) -> Iterable[str]:
+def _lines_of(prediction: Prediction, *, layout: Layout) -> Iterable[str]:
     if prediction.error:
         return
     if prediction.continuation is not None:
-        yield from _continued(prediction, answers)
+        yield from _continued(prediction, layout)
     elif prediction.masks:
         yield prediction.filled
         for candidates in prediction.masks:
@@ -179,12 +180,12 @@ def _lines_of(prediction: Prediction, *, answers: Answers) -> Iterable[str]:
         yield "  " + "  ".join(f"{name} {share:.3f}" for name, share in shares)
 
 
-def _continued(prediction: Prediction, answers: Answers) -> Iterator[str]:
+def _continued(prediction: Prediction, layout: Layout) -> Iterator[str]:
     """Yield the continuations of a text; those of several messages are indented below theirs."""
-    if answers == "several":
+    if layout == "text and answer":
         yield prediction.text
     for text in prediction.continuations or [prediction.continuation or ""]:
-        yield {"": prediction.text + text, "one": text, "several": indent(text, "  ")}[answers]
+        yield {"continued": prediction.text + text, "answer": text, "text and answer": indent(text, "  ")}[layout]
 
 
 def _short(text: str) -> str:

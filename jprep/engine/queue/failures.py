@@ -12,6 +12,7 @@ from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.queue.manifest import FAILURES
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MachineError
 from jprep.io.atomic import write_atomic
+from jprep.plurals import counted
 
 LOG_VARIABLE = "JPREP_JOB_LOG"
 """The environment variable in which a job's script gives the path of its log."""
@@ -47,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True):
             others: number of other failed tasks.
         """
         kinds = {kind.exit_code: kind for kind in (ConfigError, MachineError, InputError)}
-        more = f" (and {others} more task{'s' if others > 1 else ''})" if others else ""
+        more = f" (and {counted(others, 'more task')})" if others else ""
         place = [f"task {self.task}{more}", *([f"on {self.host}"] if self.host else [])]
         detail = [self.where] if self.where and self.where != f"task {self.task}" else []
         log = [f"log {self.log}"] if self.log else []

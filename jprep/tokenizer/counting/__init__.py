@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.plurals import counted
 
 if TYPE_CHECKING:  # pyarrow is imported when counting starts
     from jprep.corpus.api import Corpus
@@ -255,7 +256,7 @@ def _empty_corpus(corpus: Corpus) -> ConfigError:
         file["name"] for source in sources for file in source.get("files", []) if file.get("sha256") == _EMPTY_FILE
     ]
     kept, rejected = manifest.totals.get("documents", 0), sum(manifest.rejects.values())
-    what = f"there is no text to learn from: the corpus has {kept:,} documents, and {rejected:,} were rejected"
+    what = f"there is no text to learn from: the corpus has {counted(kept, 'document')}, {rejected:,} rejected"
     what += f"; empty inputs: {', '.join(empty[:_SHOWN])}" if empty else ""
     fix = f"check its inputs; `jprep corpus stats {shlex.quote(str(corpus.folder))}` counts what was dropped"
     return ConfigError(what, where=str(corpus.folder), fix=fix)

@@ -19,7 +19,7 @@ from jprep.train.job.config import Task, objective_of
 MANIFEST = "export.json"
 
 EDITABLE = (".md", ".svg")
-"""The ends of names of files that users may edit: README and plots."""
+"""Endings of files that users may edit: README and plots are not verified, and are uploaded as they are."""
 
 FORMAT = 1
 """The version of the directory's layout: raised when earlier directories can no longer be read."""

@@ -20,8 +20,6 @@ from jprep.io.verified_files import verify_file
 from jprep.tokenizer.card import TokenizerCard, read_card
 from jprep.train.exporting.manifest import EDITABLE, ModelExportManifest, read_export
 
-"""Endings of files that users may edit: they are uploaded as they are."""
-
 
 class Publication(NamedTuple):
     """A finished output that can be uploaded.

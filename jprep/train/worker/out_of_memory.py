@@ -26,7 +26,7 @@ OUT_OF_MEMORY = "out_of_memory"
 """The metric of an `end` event that marks this error."""
 
 ON_DEVICE = "on_device"
-"""The metric that tells device memory, 1, from main memory, 0."""
+"""The metric that is 1 if the memory of a device was full, and 0 if main memory was."""
 
 MESSAGE_LENGTH = 160
 """How many characters of a framework's message are shown."""

@@ -248,7 +248,7 @@ def test_empty_corpus_is_rejected(parts: list[list[str]], tmp_path: Path) -> Non
 
 
 def test_the_error_for_an_empty_corpus_has_its_counts(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the corpus has 1 documents, and 0 were rejected") as refused:
+    with pytest.raises(ConfigError, match="the corpus has 1 document, 0 rejected") as refused:
         count(make_corpus(tmp_path / "corpus", [[""]]), tmp_path / "state")
     assert f"jprep corpus stats {tmp_path / 'corpus'}" in refused.value.fix
 
