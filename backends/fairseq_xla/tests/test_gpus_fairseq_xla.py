@@ -56,7 +56,7 @@ def test_a_full_gpu_ends_the_run_with_advice(
     from jprep_fairseq_xla.worker.patches import import_fairseq
 
     import_fairseq("cpu")
-    from jprep_fairseq_xla.worker.loss import JprepTask
+    from jprep_fairseq_xla.models.task import JprepTask
 
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError(

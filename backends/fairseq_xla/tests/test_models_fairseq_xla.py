@@ -70,7 +70,7 @@ def test_fill_mask_gives_the_result_of_fairseq_itself(tmp_path: Path) -> None:
     model, config = load_model(exported(tmp_path, "roberta"))
     from fairseq.models.roberta.hub_interface import RobertaHubInterface
 
-    from jprep_fairseq_xla.worker.loss import IdDictionary
+    from jprep_fairseq_xla.models.task import IdDictionary
 
     class AsIds:
         """A text is a list of ids."""

@@ -10,7 +10,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
 from torch import Tensor, nn
 
-import jprep_fairseq_xla.worker.loss  # noqa: F401 - registers the task
+import jprep_fairseq_xla.models.task  # noqa: F401 - registers the task
 from jprep.train.models import parameters
 from jprep_fairseq_xla.models.documents import RowDocuments
 from jprep_fairseq_xla.models.weights import ReadTensor, tensor_locations, to_fairseq_weights
