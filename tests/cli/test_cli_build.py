@@ -32,12 +32,17 @@ def inputs(sample: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sample, tmp_path / "inputs"))
 
 
+def digests_of_build(folder: Path) -> dict[str, str]:
+    """The hashes of what a build writes: another test may have looked up an id in the shared corpus."""
+    return {name: digest for name, digest in digests(folder).items() if name != ".state/documents.index"}
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_same_bytes_for_any_number_of_workers(
     workers: int, corpus: Path, sample: Path, tmp_path: Path, jprep: Run
 ) -> None:
     jprep("corpus", "build", "recipe.toml", "-o", tmp_path / "other", "--workers", workers, cwd=sample)
-    assert digests(tmp_path / "other") == digests(corpus)
+    assert digests_of_build(tmp_path / "other") == digests_of_build(corpus)
     assert not list(corpus.rglob("*.tmp-*"))
 
 
@@ -137,7 +142,7 @@ class TestRefusals:
         jprep(*RECIPE, "--set", "corpus.segmenter=none", "--restart", "-o", built, cwd=sample)
         assert "words" not in Corpus(built).manifest.totals
         jprep(*RECIPE, "--restart", "-o", built, cwd=sample)
-        assert digests(built) == digests(corpus)
+        assert digests_of_build(built) == digests_of_build(corpus)
 
     def test_a_folder_of_other_files(self, sample: Path, tmp_path: Path, jprep: Run) -> None:
         (tmp_path / "thesis.txt").write_text("mine")
