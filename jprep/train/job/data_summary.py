@@ -216,14 +216,13 @@ def conversation_sampler(
     if not len(data):
         paths = train.data if split == TRAIN else train.validation_data
         files = ", ".join(paths)
-        if not any(data.counts.values()):
+        if not data.counts["conversations"]:
             what = "there are no conversations"
-            if not any(Path(path).exists() and Path(path).stat().st_size for path in paths):
+            if not any(Path(path).stat().st_size for path in paths):
                 what += ": the file is empty" if len(paths) == 1 else ": the files are empty"
             fix = 'one JSON object per line: {"messages": [{"role": "user", "content": "…"}, …]}'
             raise ConfigError(what, where=files, fix=fix)
-        more = "raise train.length, or use" if data.counts["conversations"] else "use"
-        fix = f"{more} files with answers of the assistant"
+        fix = "raise train.length, or use files with answers of the assistant"
         raise ConfigError(f"nothing is left of {describe_counts(data.counts)}", where=files, fix=fix)
     drop_last = train.drop_last and split == TRAIN
     return ConversationSampler(data, train.length, special.pad, train.batch, train.seed, split, drop_last)
