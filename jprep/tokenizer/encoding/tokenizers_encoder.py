@@ -18,11 +18,7 @@ class TokenizersEncoder:
     """
 
     def __init__(self, tokenizer_json: dict[str, Any]) -> None:
-        import msgspec
-        from tokenizers import Tokenizer
-
-        self._tokenizer = Tokenizer.from_str(msgspec.json.encode(tokenizer_json).decode())
-        self._tokenizer.encode_special_tokens = True  # those spelt in a text are text
+        self._tokenizer = load_for_text(tokenizer_json)
 
     def __call__(self, texts: Sequence[str]) -> EncodedBatch:
         """Encode texts."""
@@ -34,3 +30,13 @@ class TokenizersEncoder:
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """Encode texts, and find the characters that each token covers."""
         return spans_of(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
+
+
+def load_for_text(tokenizer_json: dict[str, Any]) -> Any:
+    """Return a tokenizer of the library `tokenizers` that takes special tokens spelt in a text as text."""
+    import msgspec
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(msgspec.json.encode(tokenizer_json).decode())
+    tokenizer.encode_special_tokens = True
+    return tokenizer

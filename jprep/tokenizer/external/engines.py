@@ -8,12 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError
 from jprep.tokenizer.encoding.batch import EncodedBatch, TokenSpans, cumulative_offsets, spans_of
-from jprep.tokenizer.external.documents import Document, Preceding, within_text, without_special_tokens
+from jprep.tokenizer.encoding.tokenizers_encoder import load_for_text
+from jprep.tokenizer.external.documents import Preceding, within_text, without_special_tokens
 from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
 from jprep.tokenizer.special_tokens import SpecialTokens
@@ -94,7 +94,11 @@ class FastEngine(Engine):
         if before not in self._for_text:
             document = read_json(self._path)
             changed = without_special_tokens(within_text(document, before), self.special.tokens)
-            self._for_text[before] = self._tokenizer if changed is document else _load(changed)
+            self._for_text[before] = (
+                self._tokenizer
+                if changed is document
+                else load_for_text(changed | {"truncation": None, "padding": None})
+            )
         return self._for_text[before]
 
     def _probe(self, text: str, pair: str | None) -> tuple[Sequence[int], WithSpecialTokens]:
@@ -141,15 +145,6 @@ def load_tokenizer_json(path: Path) -> Any:
     except Exception as error:  # the library raises no narrower class
         fix = "save it again with AutoTokenizer….save_pretrained, or download it again"
         raise ConfigError(f"not a tokenizer: {error}", where=str(path), fix=fix) from error
-
-
-def _load(document: Document) -> Any:
-    """Load a changed tokenizer, which takes special tokens spelt in a text as text."""
-    from tokenizers import Tokenizer
-
-    made = Tokenizer.from_str(msgspec.json.encode(document | {"truncation": None, "padding": None}).decode())
-    made.encode_special_tokens = True
-    return made
 
 
 def _batch(parts: Sequence[Sequence[int]]) -> EncodedBatch:
