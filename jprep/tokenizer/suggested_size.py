@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import accumulate
 from math import isqrt
 
 from jprep.tokenizer.config import ModelType, TokenizerConfig
+from jprep.tokenizer.learning.alphabet import default_size
 
 _LARGEST = TokenizerConfig().vocab_size
 _OTHER_IDS = 264  # of bytes, and of special tokens
@@ -35,7 +35,5 @@ def suggest_vocab_size(characters: int, alphabet: int = 0, model: ModelType = "b
 
 
 def count_alphabet(text: str) -> int:
-    """Return how many characters cover all but one in 2,000 of a text, as the default of `tokenizer.alphabet` does."""
-    counts = Counter("".join(text.split()))
-    left = counts.total() // 2_000  # of the rarest
-    return sum(total > left for total in accumulate(sorted(counts.values())))
+    """Return how many characters get an id of their own by the default of `tokenizer.alphabet`; spaces do not count."""
+    return default_size([total for _, total in Counter("".join(text.split())).most_common()])

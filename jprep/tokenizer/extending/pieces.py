@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from jprep.tokenizer.counting import UnitCounts
 from jprep.tokenizer.counting.results import read_characters
 from jprep.tokenizer.counting.sequences import FIRST_SYMBOL
 from jprep.tokenizer.extending.base import BYTE_NAMES, BaseTokenizer
-from jprep.tokenizer.learning.alphabet import DEFAULT_COVERAGE
+from jprep.tokenizer.learning.alphabet import default_size
 from jprep.tokenizer.learning.selection import learn_fitting
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import CUT, read_units, write_units
@@ -97,10 +96,8 @@ def _new_characters(base: BaseTokenizer, path: Path, config: TokenizerConfig) ->
     these are known.
     """
     counts = {chr(code): count for code, count in read_characters(path).items() if chr(code) not in _NO_PIECE}
-    covered = list(accumulate(counts.values()))
-    enough = next((n for n, sum_ in enumerate(covered, 1) if sum_ >= DEFAULT_COVERAGE * covered[-1]), 0)
     spelled = "".join([*sorted(base.special), *config.reserved_beside(base.ids)]) if base.kind == "unigram" else ""
-    chosen = dict.fromkeys([*spelled, *list(counts)[: config.alphabet or enough]])
+    chosen = dict.fromkeys([*spelled, *list(counts)[: config.alphabet or default_size(list(counts.values()))]])
     return [character for character in chosen if not base.is_known(character)]
 
 

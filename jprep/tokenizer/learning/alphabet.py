@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -38,11 +39,21 @@ def choose_alphabet(characters: Path, config: TokenizerConfig) -> str:
     if not counts:
         raise ConfigError("the corpus has no text to learn from", fix="use a corpus with text")
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    covered = list(accumulate(counts[character] for character in ranked))
-    enough = next(n for n, sum_ in enumerate(covered, 1) if sum_ >= DEFAULT_COVERAGE * covered[-1])
+    totals = [counts[character] for character in ranked]
+    enough = default_size(totals)
     if config.alphabet:
-        _check_coverage(config.alphabet, covered, enough)
+        _check_coverage(config.alphabet, totals, enough)
     return _with_required(_with_pieces(ranked[: config.alphabet or enough], config), config)
+
+
+def default_size(totals: Sequence[int]) -> int:
+    """Return how many characters cover `DEFAULT_COVERAGE` of a text; 0 without any.
+
+    Args:
+        totals: how often each character occurs, the most frequent first.
+    """
+    covered = list(accumulate(totals))
+    return next((n for n, sum_ in enumerate(covered, 1) if sum_ >= DEFAULT_COVERAGE * covered[-1]), 0)
 
 
 def _counts(characters: Path, excluded: str) -> dict[str, int]:
@@ -50,8 +61,8 @@ def _counts(characters: Path, excluded: str) -> dict[str, int]:
     return {character: count for character, count in counted.items() if character not in excluded}
 
 
-def _check_coverage(size: int, covered: list[int], enough: int) -> None:
-    share = covered[min(size, len(covered)) - 1] / covered[-1]
+def _check_coverage(size: int, totals: Sequence[int], enough: int) -> None:
+    share = sum(totals[:size]) / sum(totals)
     if share < MINIMUM_COVERAGE:
         what = f"alphabet too small: {size} characters cover {share:.1%} of the text"
         fix = f"alphabet = {enough} covers {DEFAULT_COVERAGE:.2%}; 0 chooses this size"
