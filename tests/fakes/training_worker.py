@@ -154,6 +154,7 @@ def train(session: Session) -> None:
         if due.checkpoint:
             with session.checkpoint(step) as folder:
                 save(folder, step, weights, momentum, peers.rank)
+    misbehave(session.job.steps + 1, peers.rank)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 _LONGEST_PAUSE = 60.0
 _LOOK_SECONDS = 2.0  # between two looks at background tasks, and at the size of the log
 _GRACE = 10.0  # seconds for process 0 to exit by itself after a fatal error on another host
+_EXIT_SECONDS = 60.0  # for a worker to exit after its last checkpoint
 
 
 class AttemptResult(NamedTuple):
@@ -316,6 +317,9 @@ class _Supervisor:
                 for task in self._background:
                     task.update()
                 cut_log(self._run)
+                if now - changed > _EXIT_SECONDS and is_complete(self._run, self._job, self._saved_step()):
+                    self._say(f"the worker is killed: it did not exit within {_EXIT_SECONDS:g} s of its last step")
+                    return True
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
         return False

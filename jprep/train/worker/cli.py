@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import os
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 from jprep.errors import JprepError, MachineError
 from jprep.train.run.checkpoint_files import CheckpointReader
@@ -60,3 +64,26 @@ def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace],
         full = MachineError(what, where=given.command, fix="use a machine with more memory")
         on_stderr(f"jprep: {full}")
         return full.exit_code
+
+
+def run_process(main: Callable[[], int]) -> NoReturn:
+    """Run a worker's main function and end its process, without the finalization of the interpreter.
+
+    Threads of PyTorch may need Python's global lock after their work is done. During the finalization they get it no
+    more: the process aborts or never ends (https://github.com/pytorch/pytorch/issues/190489).
+
+    Args:
+        main: returns the exit code.
+    """
+    code = 1
+    try:
+        code = main()
+    except SystemExit as error:  # of the parser
+        code = error.code if isinstance(error.code, int) else 1
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

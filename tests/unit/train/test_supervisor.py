@@ -208,6 +208,17 @@ def test_a_hung_worker_is_restarted(tmp_path: Path, uninterrupted: str) -> None:
     assert weights(run) == uninterrupted
 
 
+def test_a_worker_that_hangs_after_its_last_step_is_killed(
+    tmp_path: Path, uninterrupted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jprep.train.launcher.supervisor._EXIT_SECONDS", 0.5)
+    run, said = small_run(tmp_path, max_restarts=0), list[str]()
+    assert supervise(run, plan_of(run, HANG_AT="61"), say=said.append) == 0
+    assert said == ["the worker is killed: it did not exit within 0.5 s of its last step"]
+    assert kinds(run).count("start") == 1 and kinds(run)[-1] == "end"
+    assert live_ranks(run) == [] and weights(run) == uninterrupted
+
+
 def test_on_a_signal_it_saves_and_the_same_call_resumes(
     tmp_path: Path, uninterrupted: str, started: list[subprocess.Popen[bytes]]
 ) -> None:

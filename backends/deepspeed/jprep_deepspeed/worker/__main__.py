@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from jprep.train.hooks.loading import load_run_hooks
-from jprep.train.worker.cli import run_command, worker_parsers
+from jprep.train.worker.cli import run_command, run_process, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_deepspeed.backend import DeepSpeed
 from jprep_torch.worker.distributed.context import join_processes, process_timeout, rank_and_world_size
@@ -58,4 +58,4 @@ def _use_slurm_ranks() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_process(main)

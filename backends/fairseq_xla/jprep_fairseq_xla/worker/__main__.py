@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from importlib.metadata import version
 
-from jprep.train.worker.cli import run_command, worker_parsers
+from jprep.train.worker.cli import run_command, run_process, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_fairseq_xla.backend import FairseqXla
 from jprep_fairseq_xla.worker.patches import import_fairseq
@@ -50,4 +49,4 @@ def _train(given: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_process(main)

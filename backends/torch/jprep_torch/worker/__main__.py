@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from jprep.train.hooks.loading import load_run_hooks
-from jprep.train.worker.cli import run_command, worker_parsers
+from jprep.train.worker.cli import run_command, run_process, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_torch.backend import Torch
 from jprep_torch.planning.xla import add_worker_flags
@@ -42,4 +41,4 @@ def _train(given: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_process(main)
