@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -94,8 +95,10 @@ class ParallelModel:
 
         # All weights are used. Without this option DDP rebuilds its buckets after the first step and then sums
         # gradients in another order: a resumed run would differ from an uninterrupted one.
-        buckets = {"find_unused_parameters": True}
-        return DistributedDataParallel(self.model, broadcast_buffers=False, gradient_as_bucket_view=True, **buckets)
+        buckets = {"find_unused_parameters": True, "gradient_as_bucket_view": True}
+        old_name, new_name = "broadcast_buffers", "forward_sync_buffers"  # PyTorch 2.13 warns about the old one
+        known = inspect.signature(DistributedDataParallel).parameters
+        return DistributedDataParallel(self.model, **buckets, **{new_name if new_name in known else old_name: False})
 
     def _put(self, tensor: Tensor, like: Any) -> Tensor:
         if self.sharded:
