@@ -297,7 +297,8 @@ def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
         if code := _STEPS[step](plan, reporter):
             return code
     except MismatchError as error:
-        fix = f"{error.fix} (with the step's own command); here another --work, or delete the directory"
+        again = f"give another --work, or delete {plan.output(step)} to repeat this step"
+        fix = f"{error.fix}; `jprep run` has --work in place of -o" if step == "train" else again
         raise MismatchError(error.what, where=error.where, fix=fix) from error
     reporter.step_finished(step, time.monotonic() - begun)
     return 0
@@ -363,9 +364,8 @@ def _dataset(plan: RunPlan, reporter: RunReporter) -> int:
     paths, config = plan.paths, plan.recipe.dataset or DatasetConfig()
     with reporter.executor(plan) as (executor, progress):
         dataset = pack(Corpus(paths.corpus), paths.tokenizer, config, paths.dataset, executor, progress)
-    left_out = [f"{each.documents:,} documents of {each.source}" for each in dataset.left_out]
     reporter.result(", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits))
-    if left_out:
+    if left_out := [f"{each.documents:,} documents of {each.source}" for each in dataset.left_out]:
         reporter.result(f"in no part of the mixture, left out: {', '.join(left_out)}")
     return 0
 
