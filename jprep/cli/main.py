@@ -166,13 +166,14 @@ def _undecoded(text: str) -> ConfigError:
 
 _RESTARTABLE = {
     ("corpus", "build"),
+    ("corpus", "filter"),
     ("tokenizer", "train"),
     ("dataset", "pack"),
     ("quality", "train"),
     ("quality", "judge"),
     ("compare",),
 }
-"""Commands with the option `--restart`."""
+"""Commands that are suggested with `--restart`. `train` is not: what it would delete may have taken days."""
 
 _RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")
 
