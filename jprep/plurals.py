@@ -1,9 +1,9 @@
-"""Numbers of things in messages: 1 task, 2,000 tasks."""
+"""Numbers of things in messages: 1 task, 2,000 tasks, 0.5 epochs."""
 
 from __future__ import annotations
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def counted(number: float, noun: str, plural: str = "") -> str:
     """Return a number with its noun.
 
     Args:
@@ -11,4 +11,5 @@ def counted(number: int, noun: str, plural: str = "") -> str:
         noun: the noun in the singular.
         plural: the noun in the plural, if it is not the singular with an s.
     """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {noun if number == 1 else plural or noun + 's'}"

@@ -126,7 +126,7 @@ def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator
     }
     if "train" in steps and (train := recipe.train):
         model = train.model.preset or train.model.config.get("model_type", "") or train.model.init
-        length = counted(train.steps, "step") if train.steps else f"{train.epochs:g} epochs"
+        length = counted(train.steps, "step") if train.steps else counted(train.epochs, "epoch")
         lines["train"] = f"{model} for {train.task}, {length} of {counted(train.batch, 'row')}, with {backend}"
         if folds := fold_count(train):
             lines["train"] += f", for each of {folds} folds"

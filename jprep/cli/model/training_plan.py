@@ -107,8 +107,8 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
 
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
     every = [f"every {counted(keep.every_steps, 'step')}"] if keep.every_steps else []
-    every += [f"every {keep.every_epochs:g} epochs"] if keep.every_epochs else []
-    every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
+    every += [f"every {counted(keep.every_epochs, 'epoch')}"] if keep.every_epochs else []
+    every += [f"every {counted(keep.every_minutes, 'minute')}"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
     kept += f" by {keep.best}" if keep.keep_best and keep.best != "loss" else ""
     rows = counted(job.train.batch, "row")

@@ -158,10 +158,10 @@ def _reporter() -> CompareReporter:
 def _describe_plan(plan: ComparisonPlan, arms: int, held_out: int) -> str:
     size = plan.size
     shape = f"{size.parameters:,} parameters without embeddings ({size.layers} layers of width {size.width})"
+    judged = f", judged on {counted(held_out, 'held-out text')}" if held_out else ""
     return (
         f"plan: {counted(arms, 'recipe')} × {counted(len(plan.seeds), 'seed')}, models of {shape}, each trained on"
-        f" {plan.characters:,}"
-        f" characters on a {plan.device.upper()}" + (f", judged on {held_out} held-out texts" if held_out else "")
+        f" {plan.characters:,} characters on a {plan.device.upper()}{judged}"
     )
 
 
@@ -199,7 +199,7 @@ def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
 
     for arm, seeds in zip(result.arms, result.bits_per_character, strict=True):
         _show_arm(arm, seeds)
-    echo(f"\n{len(result.scored)} held-out texts, {len(result.items) - len(result.scored)} left out")
+    echo(f"\n{counted(len(result.scored), 'held-out text')}, {len(result.items) - len(result.scored)} left out")
     for task in result.tasks:
         echo(one_line(_describe_task(task, [arm.name for arm in result.arms])))
     for judgement in result.judgements:

@@ -228,7 +228,8 @@ class Batch(QueueWriter):
         final = missing.keys() <= {name for name, failure in failures.items() if failure.final}
         if final or self._jobs.attempts >= self._options.attempts:
             raise self._error(queue)
-        _log.warning("%s: %d tasks are missing after job %s", queue.manifest.stage, len(missing), self._last.job)
+        tasks = counted(len(missing), "task")
+        _log.warning("%s: missing after job %s: %s", queue.manifest.stage, self._last.job, tasks)
 
     @property
     def _last(self) -> Round:
