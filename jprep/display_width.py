@@ -17,6 +17,7 @@ def display_width(text: str) -> int:
     return sum(1 + is_wide(character) for character in text if not unicodedata.combining(character))
 
 
-def pad(text: str, width: int) -> str:
-    """Return a text with spaces behind it up to a number of columns."""
-    return text + " " * (width - display_width(text))
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """Return a text with spaces behind it up to a number of columns; before it if it is aligned right."""
+    spaces = " " * (width - display_width(text))
+    return spaces + text if right else text + spaces

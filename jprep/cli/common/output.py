@@ -125,6 +125,20 @@ def table(title: str, figures: Mapping[str, float]) -> None:
             echo(f"  {pad(name, width)}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")
 
 
+def columns(rows: Sequence[Sequence[str]], *, right: bool = False) -> None:
+    """Print rows of cells below each other.
+
+    Args:
+        rows: the rows, all with the same number of cells. The first column is aligned left.
+        right: whether the others are aligned right, other than the last, which is as long as it is.
+    """
+    shown = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(display_width, column)) for column in zip(*shown, strict=True)]
+    for first, *middle, last in shown:
+        cells = [pad(cell, width, right=right) for cell, width in zip(middle, widths[1:], strict=False)]
+        echo("  ".join([pad(first, widths[0]), *cells, last]).rstrip())
+
+
 def redraw(text: str, *, done: bool = False) -> None:
     """Replace the current line of the terminal; end it if `done`."""
     click.echo(f"\r\x1b[K{escaped(text)}", nl=done, err=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jprep.cli.common.output import echo
-from jprep.io.escaping import one_line
+from jprep.cli.common.output import columns, echo
 from jprep.pipeline.estimate.comparison import StepComparison
 from jprep.pipeline.estimate.result import TRAIN, RecipeEstimate, StepEstimate
 from jprep.plurals import counted
@@ -37,7 +36,7 @@ def _show_inputs(estimate: RecipeEstimate) -> None:
         size = _size(each.size) + (f" + {each.unknown} unknown" if each.unknown else "")
         sample = f"1/{each.factor:,.0f}" if each.factor > 1 else "all"
         rows.append((each.name, f"{each.files:,}", size, _size(each.to_download), sample))
-    _table(rows)
+    columns(rows, right=True)
 
 
 def _show_steps(estimate: RecipeEstimate) -> None:
@@ -52,7 +51,7 @@ def _show_steps(estimate: RecipeEstimate) -> None:
     low, high = (sum(getattr(step, name) for step in estimate.steps) for name in ("low", "high"))
     rows.append(("total", _time(estimate.wall), _range(low, high), _time(cpu), peak, kept, files, memory, ""))
     echo()
-    _table(rows)
+    columns(rows, right=True)
     if estimate.training:
         echo(f"training: {estimate.training}")
     if jobs := sum(step.jobs for step in estimate.steps):
@@ -87,7 +86,7 @@ def _show_scaling(estimate: RecipeEstimate) -> None:
     for each in estimate.scaling:
         limit = f"{each.limit} ({each.share:.0%} of the time)"
         rows.append((f"{each.workers:,}", _time(each.wall), f"{each.speedup:,.1f}", f"{each.processors:.0%}", limit))
-    _table(rows)
+    columns(rows, right=True)
 
 
 def show_comparison(estimate: RecipeEstimate, compared: Sequence[StepComparison]) -> None:
@@ -101,7 +100,7 @@ def show_comparison(estimate: RecipeEstimate, compared: Sequence[StepComparison]
         kept = ("", "") if stage else _pair(_size, each.result)
         cpu, wall, disk = _pair(_time, each.cpu), _pair(_time, each.wall), _pair(_size, each.disk)
         rows.append((name, *cpu, *wall, *disk, *kept, *_pair(_size, each.memory)))
-    _table(rows)
+    columns(rows, right=True)
 
 
 def _pair(show: Callable[[float], str], values: tuple[float, float]) -> tuple[str, str]:
@@ -125,11 +124,3 @@ def _size(size: float) -> str:
         if size >= factor:
             return f"{size / factor:,.{1 if size < 100 * factor else 0}f} {unit}"
     return f"{size / 1e3:,.0f} kB"
-
-
-def _table(rows: Sequence[Row]) -> None:
-    """Print rows: the first column is aligned left, the others right, and the last one is as long as it is."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for first, *middle, last in (tuple(map(one_line, row)) for row in rows):
-        cells = [cell.rjust(width) for cell, width in zip(middle, widths[1:], strict=False)]
-        echo("  ".join([first.ljust(widths[0]), *cells, last]).rstrip())

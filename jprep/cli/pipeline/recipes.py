@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 
 from jprep.cli.common.options import AS_JSON
-from jprep.cli.common.output import content_stream, echo, echo_json, next_steps
+from jprep.cli.common.output import columns, content_stream, echo, echo_json, next_steps
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.shell_command import shell_command
 from jprep.cli.completion.candidates import RECIPE_NAME
-from jprep.io.escaping import one_line
 
 _FIRST = "jawiki"
 """The recipe that is suggested first."""
@@ -51,18 +50,11 @@ def _list(*, as_json: bool) -> None:
             ]
         )
         return
-    _table([("name", "model", "backend", "what for"), *((*rows[p], each.description) for p, each in found.items())])
+    columns([("name", "model", "backend", "what for"), *((*rows[p], each.description) for p, each in found.items())])
     if found:
         first = next((path.stem for path in found if path.stem == _FIRST), next(iter(found)).stem)
         copy = shell_command("recipes", "copy", first, f"my-{first}.toml")
         next_steps(shell_command("run", first, "--dry-run"), copy, shell_command("init"))
-
-
-def _table(rows: list[tuple[str, ...]]) -> None:
-    cells = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]) - 1)]
-    for row in cells:
-        echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
 
 
 @recipes.command()
