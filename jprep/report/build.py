@@ -62,7 +62,7 @@ def build_report(
     inputs = find_inputs(Path(path) for path in paths)
     finished = [each for each in inputs if not each.unfinished and each.kind in BUILDERS]
     if not finished:
-        fix = "finish it with the command that began it, for example `jprep run`"
+        fix = "finish it with the command that started it, for example `jprep run`"
         raise ConfigError("nothing here is finished yet", where=inputs[0].label, fix=fix)
     context = ReportContext(finished, input_places(places), options)
     _refuse_unused(context)

@@ -101,7 +101,7 @@ def _input(folder: Path, found: FoundOutput) -> ReportInput:
 def _refuse_unfinished(inputs: list[ReportInput]) -> None:
     for each in inputs:
         if each.unfinished:
-            fix = f"finish it with the command that began it: `{_COMMANDS[each.kind]}` or `jprep run`"
+            fix = f"finish it with the command that started it: `{_COMMANDS[each.kind]}` or `jprep run`"
             raise ConfigError(f"this {each.kind} is not finished", where=str(each.path), fix=fix)
 
 

@@ -17,6 +17,7 @@ from jprep.corpus.shard_reader import read_batches, shard_of
 from jprep.corpus.stages.read import source_index
 from jprep.report.corpus.lengths import LengthHistogram
 from jprep.report.corpus.measures import SampleMeasures
+from jprep.report.corpus.reject_scan import EXAMPLES
 from jprep.report.corpus.sampling import SmallestKeys, document_keys, key_limit
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 SAMPLE_DOCUMENTS = 20_000
 """About how many documents are measured."""
 _SAMPLE_CHARACTERS = 40_000_000  # about how many characters of these documents: measuring costs time by the character
-_EXAMPLES = 20
 _TRACED = 40  # documents of each source whose records are read again
 _TRACED_SOURCES = 6
-_EXCERPT = 300  # characters of an example
+EXCERPT = 300
+"""Characters of an example."""
 
 
 class Example(NamedTuple):
@@ -83,7 +84,7 @@ def scan_documents(folder: Path, manifest: Manifest) -> DocumentScan:
     """
     measures = SampleMeasures(manifest)
     scan = DocumentScan(Counter(), Counter(), LengthHistogram(), measures, [], [])
-    examples = SmallestKeys[Example](_EXAMPLES)
+    examples = SmallestKeys[Example](EXAMPLES)
     traceable = {part: SmallestKeys[Example](_TRACED) for part in _first_parts(manifest)}
     limit = key_limit(_share(manifest.totals))
     for number, row, batch in _batches(folder, manifest, measures.needs_words):
@@ -145,7 +146,7 @@ def _add_sizes(scan: DocumentScan, sources: Any, lengths: NDArray[np.int64]) -> 
 
 def _example(batch: Any, part: int, first: int, lengths: NDArray[np.int64], at: int) -> Example:
     cell = {name: batch[name][at].as_py() for name in ("id", "source", "title")}
-    excerpt = pc.utf8_slice_codeunits(batch["text"].slice(at, 1), 0, _EXCERPT)[0].as_py()
+    excerpt = pc.utf8_slice_codeunits(batch["text"].slice(at, 1), 0, EXCERPT)[0].as_py()
     return Example(cell["id"], cell["source"], cell["title"], excerpt, int(lengths[at]), part=part, row=first + at)
 
 

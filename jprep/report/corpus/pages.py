@@ -18,7 +18,8 @@ from jprep.report.corpus.document_scan import Example
 
 PAGES = 4
 """Pages shown side by side."""
-_SHOWN = 1500  # characters of each form of a page
+SHOWN = 1500
+"""Characters of each form of a page."""
 _TRACED = 30_000  # characters of a text that is compared with its normalized form
 _GOOD_LENGTH = range(200, 20_000)  # characters of a page that shows something
 _UNASKED_BYTES = 8_000_000_000  # inputs of this size are read again only if the user names their place
@@ -112,11 +113,11 @@ def _chosen(candidates: Sequence[Example]) -> list[Example]:
 
 def _page(folder: Path, manifest: Manifest, example: Example, found: Original | Unavailable) -> Page:
     row = _read_row(folder, manifest, example)
-    record = found.original[:_SHOWN] if isinstance(found, Original) else None
+    record = found.original[:SHOWN] if isinstance(found, Original) else None
     size = found.original_chars if isinstance(found, Original) else 0
     problem = found.what if isinstance(found, Unavailable) else ""
-    cut = max(size, len(row["text"])) > _SHOWN
-    return Page(example, record, problem, row["text"][:_SHOWN], list(_sentences(row["words"], _SHOWN)), cut)
+    cut = max(size, len(row["text"])) > SHOWN
+    return Page(example, record, problem, row["text"][:SHOWN], list(_sentences(row["words"], SHOWN)), cut)
 
 
 def _sentences(words: str, limit: int) -> Iterator[list[str]]:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from jprep.corpus.store import Manifest, read_manifest
 from jprep.report.corpus import histograms, provenance
 from jprep.report.corpus.changes import changes
-from jprep.report.corpus.document_scan import DocumentScan, scan_documents
+from jprep.report.corpus.document_scan import EXCERPT, DocumentScan, scan_documents
 from jprep.report.corpus.funnel import FunnelStep, Reason, funnel
 from jprep.report.corpus.histograms import Plot
-from jprep.report.corpus.pages import Traced, changed_pairs, trace_documents
-from jprep.report.corpus.reject_scan import RejectScan, scan_rejects
+from jprep.report.corpus.pages import SHOWN, Traced, changed_pairs, trace_documents
+from jprep.report.corpus.reject_scan import EXAMPLES, RejectScan, scan_rejects
 from jprep.report.corpus.replacements import Replacement, replacements
 from jprep.report.inputs import ReportInput
 from jprep.report.section import ReportContext, Section
@@ -118,6 +118,7 @@ def _values(given: ReportInput, facts: _Facts, plots: _Plots) -> dict[str, Any]:
         "sources": provenance.sources(manifest),
         "made_by": provenance.steps(manifest),
         "libraries": provenance.libraries(manifest),
+        "page_characters": SHOWN,
     }
 
 
@@ -169,6 +170,6 @@ def _notes(facts: _Facts) -> list[str]:
         )
     if reasons > len(facts.gates):
         notes.append(f"Examples are shown for the {len(facts.gates)} most frequent of {reasons} reasons.")
-    notes.append("Examples are the documents whose ids have the smallest hashes, at most twenty for each reason.")
-    notes.append("Long texts are cut: examples after 300 characters, pages after 1,500.")
+    notes.append(f"Examples are the documents whose ids have the smallest hashes, at most {EXAMPLES} for each reason.")
+    notes.append(f"Long texts are cut: examples after {EXCERPT} characters, pages after {SHOWN:,}.")
     return notes
