@@ -42,7 +42,8 @@ def pending_partial_downloads(recipe: Recipe, downloads: Path) -> dict[Path, str
 def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPolicy = _RETRY) -> Recipe:
     """Return the recipe with inputs that do not exist replaced by the first megabytes of their downloads.
 
-    Where no server can be reached, or the file is gone, the embedded sample is used instead, by later calls too.
+    Where no server can be reached, or a download is gone, the embedded sample is used instead, by later calls too. A
+    missing file that the reader reads from a server itself is an error: its URL is the user's.
 
     Args:
         recipe: the recipe.
@@ -51,7 +52,7 @@ def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPo
         retry: how often to retry a download.
 
     Raises:
-        MachineError, ConfigError: no server can be reached, or the file is gone, and there is no sample for the reader.
+        MachineError, ConfigError: no server can be reached, or the file is gone, and no sample can stand in for it.
         InputError: see `fetch_head`.
     """
     inputs = {source.name: _fetch_part(source, downloads / FOLDER, note, retry) for source in _partial(recipe)}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @FOLDER
-@click.option("--token", type=int, metavar="N", help="Show the origin of token N of the split.")
-@click.option("--document", type=int, metavar="N", help="Show the origin of document N of the split.")
+@click.option("--token", type=click.IntRange(0), metavar="N", help="Show the origin of token N of the split.")
+@click.option("--document", type=click.IntRange(0), metavar="N", help="Show the origin of document N of the split.")
 @click.option("--split", default="train", show_default=True, help="train, validation or test.")
 @click.option(
     "--corpus",

@@ -182,7 +182,7 @@ def _training_data(
 
 
 def _needs_no_words(options: dict[str, Any]) -> bool:
-    overrides = (each[21:] for each in options["overrides"] if each[:21] == _BOUNDARIES)
+    overrides = (each.removeprefix(_BOUNDARIES) for each in options["overrides"] if each.startswith(_BOUNDARIES))
     return not {"none", "bert"}.isdisjoint([options["boundaries"], *overrides])
 
 

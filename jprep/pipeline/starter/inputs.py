@@ -252,7 +252,7 @@ def _text_field(fields: list[str], wanted: str, path: str) -> str:
     usual = next((name for name in _TEXT_FIELDS if name in fields), "")
     if usual and not wanted:
         return usual
-    what = f"there is no field {wanted!r}" if wanted else "no field is called `text`"
+    what = f"there is no field {wanted!r}" if wanted else f"there is no field called {', '.join(_TEXT_FIELDS)}"
     raise ConfigError(what, where=path, fix=f"--text-field with one of {', '.join(map(repr, fields[:20]))}")
 
 
