@@ -87,7 +87,7 @@ class Stage(ABC):
     """A sequence of steps between two barriers.
 
     Attributes:
-        name: names the stage's directory: letters and dashes only.
+        name: names the stage's directory: lower-case letters, `-` and `_`.
     """
 
     name: str

@@ -97,7 +97,7 @@ def test_all_runs_of_a_folder_are_listed_with_their_states(tmp_path: Path, jprep
     assert "  step: 10 of 60\n  loss: 2.5000 at step 10\n" in blocks["failed"]
     assert "  validation: loss 2.7500, accuracy 0.5000 at step 10\n" in blocks["failed"]
     assert "  checkpoint: checkpoints/step-00000010\n" in blocks["held"] and "training now" in blocks["held"]
-    assert "state: not started" in blocks["new"] and "next: run the command that began it again" in blocks["new"]
+    assert "state: not started" in blocks["new"] and "next: repeat the command that started it" in blocks["new"]
     assert "state: unknown" in blocks["unknown"] and "job.json is damaged" in blocks["unknown"]
     states = {name: each["run"]["state"] for name, each in found.items() if each["run"]}
     assert states == {"failed": "failed", "held": "running", "new": "not started", "unknown": "unknown"}
@@ -179,4 +179,4 @@ def test_a_running_build_is_shown_as_running_until_it_ends(tmp_path: Path, jprep
     for text in (begun, shown):
         assert _lines(text)["state"] == "running now" and _lines(text)["next"] == "wait: it is running"
     assert "an unfinished corpus (.state/LOCK)" in shown and found["running"]
-    assert "running now" not in stopped and _lines(stopped)["next"] == "run the command that began it again"
+    assert "running now" not in stopped and _lines(stopped)["next"] == "repeat the command that started it"

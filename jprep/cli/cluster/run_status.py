@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from jprep.train.results.summary import Figures, RunSummary
 
 _KIND = "a training run (job.json)"
-_UNKNOWN_COMMAND = "run the command that began it again"
+RERUN = "repeat the command that started it"
+"""What to do where the command is not known."""
 
 
 def plain_run(run: RunSummary) -> dict[str, object]:
@@ -53,7 +54,7 @@ def next_of_run(run: RunSummary) -> str:
     if run.state == "running":
         return "wait: it is training"
     if run.command is None:
-        return _UNKNOWN_COMMAND
+        return RERUN
     command = shell_command(*run.command.words)
     return command if Path(run.command.folder) == Path.cwd() else f"cd {shell_quote(run.command.folder)} && {command}"
 

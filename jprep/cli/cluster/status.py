@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from jprep.cli.cluster.run_status import plain_run, show_run
+from jprep.cli.cluster.run_status import RERUN, plain_run, show_run
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.io.escaping import one_line
@@ -127,7 +127,7 @@ def _next(output: OutputStatus, states: list[JobState], problem: str) -> str:
         cancel = find_scheduler(jobs.scheduler).cancel_command(" ".join(jobs.ids))
         return f"wait; to cancel: {' '.join(cancel)}"
     if problem:
-        return "ask on a machine that submits jobs"
+        return "run `jprep status` on a machine that submits jobs: this one has no answer from the scheduler"
     if output.running:
         return _work(output) or "wait: it is running"
     return _next_of_stopped(output)
@@ -138,8 +138,8 @@ def _next_of_stopped(output: OutputStatus) -> str:
     if not (output.kind or output.stages or _has_traces(Path(output.path))):
         return "nothing: jprep has not written to this folder"
     if any(stage.failed for stage in output.stages):
-        return "see the logs, then run the command again: it tries failed tasks again"
-    return _work(output) or "run the command that began it again"
+        return "see the logs, then repeat the command that started it: it tries failed tasks again"
+    return _work(output) or RERUN
 
 
 def _has_traces(folder: Path) -> bool:
@@ -152,5 +152,5 @@ def _has_traces(folder: Path) -> bool:
 def _work(output: OutputStatus) -> str:
     """Return how to work on the tasks of an open queue that no scheduler has; "" without one."""
     if any(stage.open and not stage.jobs for stage in output.stages):
-        return f"jprep work {shlex.quote(output.path)} --index I --of N does a share of the tasks"
+        return f"`jprep work {shlex.quote(output.path)} --index I --of N` does one of N shares of the tasks"
     return ""

@@ -199,7 +199,9 @@ class Queue(QueueWriter):
             raise failed[0].error(len(failed) - 1)
 
     def _advice(self, queue: Published) -> str:
-        return f"jprep work {shlex.quote(str(queue.output))} --index I --of N does a share; then run this command again"
+        return (
+            f"`jprep work {shlex.quote(str(queue.output))} --index I --of N` does a share; then run this command again"
+        )
 
 
 def _existing(folder: Path, job: TaskRunner) -> QueueManifest | None:
