@@ -22,7 +22,10 @@ _NAMES = {
     "inputs": "cutting the inputs",
     "documents": "reading",
     "dedup": "comparing",
+    "near-pairs": "finding similar documents",
+    "near-clusters": "grouping similar documents",
     "words": "segmenting",
+    "filtered": "filtering",
     "ids": "comparing ids",
     "repeated_ids": "comparing ids",
     "summing": "adding up counts",
@@ -32,6 +35,9 @@ _NAMES = {
     "sequence-merging": "merging counts",
     "joining": "joining",
     "committing": "checking",
+    "lines": "counting lines",
+    "files": "writing files",
+    "rows": "writing rows",
 }
 _MB = 1e6
 
