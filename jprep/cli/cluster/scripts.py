@@ -26,7 +26,7 @@ def show_training_script(plan: RunPlan) -> None:
     from jprep.pipeline.submitted_training import plan_submission
     from jprep.train.hosts.requeue import SLURM
 
-    if job := plan_submission(plan, [word for word in current_words() if word != "--dry-run"]):
+    if job := plan_submission(plan, current_words(flags=["--dry-run"])):
         scheduler = find_scheduler(SLURM)
         submit = f"mkdir -p {shlex.quote(str(job.logs))} && {shlex.join(scheduler.submit_command())}"
         echo(f"\n# {plan.run}: training\n{submit} <<'EOF'\n{scheduler.script(job)}EOF")
@@ -49,7 +49,7 @@ def show_scripts(ref: ExecutorRef | None, executor: str | None, outputs: Sequenc
     running = make_executor(ref, executor, 1, lambda: False)
     if not (scripts := getattr(running, "scripts", None)):
         return
-    running.attach([word for word in current_words() if word != "--dry-run"], echo)  # type: ignore[attr-defined]
+    running.attach(current_words(flags=["--dry-run"]), echo)  # type: ignore[attr-defined]
     echo("\njobs; LAST, ID and JOB are known once the tasks are:")
     for output, stages in outputs:
         for shown in scripts(output, stages):

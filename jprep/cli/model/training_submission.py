@@ -39,7 +39,7 @@ def submit(
     if not train:
         raise ConfigError("the recipe has no [train] section", where="[train]", fix="see docs/recipes.md")
     check_submission(executor, train, backend)
-    words = [word for word in current_words(without=_NOT_REPEATED) if word not in ("--dry-run", "--json")]
+    words = current_words(without=_NOT_REPEATED, flags=["--dry-run", "--json"])
     job = training_job(train.submit, words, f"{recipe}-{run.name}", run)
     if dry_run:
         script = script_of(job)
