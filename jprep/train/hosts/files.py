@@ -20,7 +20,7 @@ _LENGTH = 255
 _STOP = "stop"
 
 
-class NodeState(NamedTuple):
+class HostState(NamedTuple):
     """The state of the launcher on one host.
 
     Attributes:
@@ -41,21 +41,21 @@ class Meeting(NamedTuple):
     port: int
 
 
-def write_node_state(run: Path, attempt: str, number: int, state: NodeState) -> None:
+def write_host_state(run: Path, attempt: str, number: int, state: HostState) -> None:
     """Write the state of a host's launcher.
 
     Raises:
         OSError: the file cannot be written.
     """
     code = "-" if state.code is None else str(state.code)
-    _write(_node_path(run, attempt, number), f"{state.beat} {code} {state.name}")
+    _write(_host_path(run, attempt, number), f"{state.beat} {code} {state.name}")
 
 
-def read_node_state(run: Path, attempt: str, number: int) -> NodeState | None:
+def read_host_state(run: Path, attempt: str, number: int) -> HostState | None:
     """Return the state of a host's launcher; None if it has not written any."""
-    beat, _, rest = _read(_node_path(run, attempt, number)).partition(" ")
+    beat, _, rest = _read(_host_path(run, attempt, number)).partition(" ")
     code, _, name = rest.partition(" ")
-    return NodeState(int(beat), None if code == "-" else int(code), name) if beat.isdecimal() else None
+    return HostState(int(beat), None if code == "-" else int(code), name) if beat.isdecimal() else None
 
 
 def write_meeting(run: Path, attempt: str, meeting: Meeting) -> None:
@@ -87,7 +87,7 @@ def stop_requested(run: Path, attempt: str) -> bool:
     return _read(run / RANKS / f"{_STOP}-{attempt}") == _STOP
 
 
-def _node_path(run: Path, attempt: str, number: int) -> Path:
+def _host_path(run: Path, attempt: str, number: int) -> Path:
     return run / RANKS / f"node-{attempt}-{number:05d}"
 
 

@@ -11,7 +11,7 @@ from jprep.errors import ConfigError
 from jprep.plurals import counted
 from jprep.train.backend import Backend, Host, Plan
 from jprep.train.hosts.host_set import HostSet
-from jprep.train.hosts.watch import node_seconds
+from jprep.train.hosts.watch import seconds_until_lost
 from jprep.train.job.config import Job
 
 _SHOWN = 4  # names of hosts in a message
@@ -34,7 +34,7 @@ def plan_on_hosts(backend: Backend, job: Job, run: Path, host: Host, hosts: Host
         ConfigError: the job cannot be run on any number of them; the error is that of all hosts. Or the limit of
             `JPREP_NODE_SECONDS` is not a number.
     """
-    node_seconds()  # a wrong value is refused before anything is written
+    seconds_until_lost()  # a wrong value is refused before anything is written
     host = msgspec.structs.replace(host, cores=max(1, host.cores // hosts.sharing))
     first: ConfigError | None = None
     for count in range(len(hosts.names), 0, -1):

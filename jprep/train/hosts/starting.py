@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jprep.train.backend import Placement, Plan
-from jprep.train.hosts.files import CANNOT_START, NodeState, read_node_state, write_node_state
-from jprep.train.hosts.node import MODULE as NODE
+from jprep.train.hosts.files import CANNOT_START, HostState, read_host_state, write_host_state
+from jprep.train.hosts.host_launcher import MODULE as HOST_LAUNCHER
 from jprep.train.run.directory import read_plan
 from jprep.train.run.log import on_stderr
 
@@ -68,11 +68,11 @@ def attempt_command(run: Path, plan: Plan, attempt: str) -> tuple[str, ...]:
     if plan.placement is None:
         return plan.argv
     python = plan.argv[0]
-    node = (python, "-m", NODE, str(run), attempt)
+    launcher = (python, "-m", HOST_LAUNCHER, str(run), attempt)
     if plan.placement.starter == "srun":
-        return (*_srun(plan.placement), *node)
+        return (*_srun(plan.placement), *launcher)
     if plan.placement.starter == "join":
-        return (*node, "0")
+        return (*launcher, "0")
     return (sys.executable, "-m", _MODULE, str(run), attempt)
 
 
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str]) -> int:
     run, attempt = Path(arguments[0]), arguments[1]
     plan = read_plan(run)
     assert plan.placement is not None
-    command = [plan.argv[0], "-m", NODE, str(run), attempt]
+    command = [plan.argv[0], "-m", HOST_LAUNCHER, str(run), attempt]
     started = [
         _start(plan.placement, name, [*command, str(number)]) for number, name in enumerate(plan.placement.names)
     ]
@@ -122,9 +122,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _report(run: Path, attempt: str, number: int, name: str, code: int) -> None:
     """Tell the supervisor of a launcher that has never started."""
-    if code and read_node_state(run, attempt, number) is None:
+    if code and read_host_state(run, attempt, number) is None:
         on_stderr(f"jprep: no launcher could be started on {name}: exit code {code}")
-        write_node_state(run, attempt, number, NodeState(0, CANNOT_START, name))
+        write_host_state(run, attempt, number, HostState(0, CANNOT_START, name))
 
 
 def _start(placement: Placement, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Plan
-from jprep.train.hosts.files import CANNOT_START, NodeState, read_node_state
+from jprep.train.hosts.files import CANNOT_START, HostState, read_host_state
 from jprep.train.hosts.slurm import unavailable_nodes
 
 NODE_SECONDS = "JPREP_NODE_SECONDS"
@@ -24,7 +24,7 @@ _JOIN = 1800.0  # for an outer launcher to start its processes, some of them aga
 _LOOK = 1.0
 
 
-def node_seconds() -> float:
+def seconds_until_lost() -> float:
     """Return the seconds without a sign of life after which a host is taken to be lost.
 
     Raises:
@@ -41,7 +41,7 @@ def node_seconds() -> float:
     return found
 
 
-class NodeWatch:
+class HostWatch:
     """Reads the states of the launchers of one attempt.
 
     Times are measured on this machine's clock only, and not while this process itself was held up.
@@ -56,9 +56,9 @@ class NodeWatch:
         self._run, self._attempt = run, attempt
         self.names = plan.placement.names if plan.placement else ()
         self._starter = plan.placement.starter if plan.placement else ""
-        self._limit = node_seconds() if self.names else _SILENT
+        self._limit = seconds_until_lost() if self.names else _SILENT
         now = time.monotonic()
-        self._states: dict[int, NodeState] = {}
+        self._states: dict[int, HostState] = {}
         self._lost: tuple[str, ...] | None = None
         self._changed = dict.fromkeys(range(len(self.names)), now)
         self._looked = now
@@ -104,7 +104,7 @@ class NodeWatch:
             self._changed = {number: changed + gap for number, changed in self._changed.items()}
         self._looked = now
         for number in range(len(self.names)):
-            state = read_node_state(self._run, self._attempt, number)
+            state = read_host_state(self._run, self._attempt, number)
             if state and state != self._states.get(number):
                 self._states[number], self._changed[number] = state, now
 

@@ -24,8 +24,8 @@ from jprep.errors import ConfigError, JprepError
 from jprep.io.lock import LockWatch
 from jprep.plurals import counted
 from jprep.train.backend import Plan
-from jprep.train.hosts.node import KILL_PROCESSES
-from jprep.train.hosts.node import MODULE as NODE
+from jprep.train.hosts.host_launcher import KILL_PROCESSES
+from jprep.train.hosts.host_launcher import MODULE as HOST_LAUNCHER
 from jprep.train.launcher.signals import STOPPED, TIME_LIMIT, TO_BE_CONTINUED, stop_signals
 from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, announce_attempt, is_current_attempt
 from jprep.train.run.directory import LOCK, read_plan
@@ -199,7 +199,7 @@ class _JoinedHost:
         """Run the worker of this attempt, and return its exit code."""
         command = [sys.executable, *plan.argv[1:], "--process", str(self._number)]
         if plan.placement:
-            command = [plan.argv[0], "-m", NODE, str(self._run), self._attempt, str(self._number)]
+            command = [plan.argv[0], "-m", HOST_LAUNCHER, str(self._run), self._attempt, str(self._number)]
         self._working = True
         # At the end of its attempt the worker kills its whole process group.
         worker = subprocess.Popen(command, env=os.environ | plan.env, stdin=subprocess.DEVNULL, start_new_session=True)

@@ -22,7 +22,7 @@ from jprep.train.backend import Plan
 from jprep.train.hosts.files import request_stop
 from jprep.train.hosts.planning import Replan
 from jprep.train.hosts.starting import attempt_command, attempt_environment
-from jprep.train.hosts.watch import NodeWatch
+from jprep.train.hosts.watch import HostWatch
 from jprep.train.job.best import NO_IMPROVEMENT, early_end_reason
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
@@ -223,13 +223,13 @@ class _Supervisor:
         write_plan(self._run, plan)  # before the announcement: processes on other hosts read it then
         announce_attempt(self._run, attempt)
         memory = MemoryWatch(self._run)
-        nodes = NodeWatch(self._run, plan, attempt)
-        with self._started(plan, attempt, nodes) as process:
-            hung = self._watch(process, memory, nodes)
+        hosts = HostWatch(self._run, plan, attempt)
+        with self._started(plan, attempt, hosts) as process:
+            hung = self._watch(process, memory, hosts)
         self._read_events()
-        if nodes.lost() and not self._fatal_error():
-            return AttemptResult(process.returncode, f"lost {', '.join(nodes.lost())}", lost=nodes.lost())
-        return self._result(process.returncode, memory, plan, hung=hung, failed=nodes.failed())
+        if hosts.lost() and not self._fatal_error():
+            return AttemptResult(process.returncode, f"lost {', '.join(hosts.lost())}", lost=hosts.lost())
+        return self._result(process.returncode, memory, plan, hung=hung, failed=hosts.failed())
 
     def _result(self, code: int, memory: MemoryWatch, plan: Plan, *, hung: bool, failed: str) -> AttemptResult:
         if error := self._fatal_error():  # launchers lose the exit codes of their workers
@@ -269,7 +269,7 @@ class _Supervisor:
         return next((event for event in self._endings if event.kind == "end" and event.figures.get("code")), None)
 
     @contextlib.contextmanager
-    def _started(self, plan: Plan, attempt: str, nodes: NodeWatch) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(self, plan: Plan, attempt: str, hosts: HostWatch) -> Iterator[subprocess.Popen[bytes]]:
         env, argv = attempt_environment(plan, os.environ), attempt_command(self._run, plan, attempt)
         with open_log(self._run) as log:
             try:
@@ -285,7 +285,7 @@ class _Supervisor:
         finally:  # no process of this attempt may outlive it
             try:
                 announce_attempt(self._run, NO_ATTEMPT)
-                nodes.settle(process, hurry=lambda: self._requests.count > 1)
+                hosts.settle(process, hurry=lambda: self._requests.count > 1)
             finally:  # also if another host has taken over the run
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -293,7 +293,7 @@ class _Supervisor:
             clear_ranks(self._run)
             self._checkpoints.clean()
 
-    def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch, nodes: NodeWatch) -> bool:
+    def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch, hosts: HostWatch) -> bool:
         """Wait for the worker's end, and return whether it hangs."""
         signs, changed, looked, passed_on, failed = self._signs_of_life(), time.monotonic(), 0.0, 0, 0.0
         timeout = 60 * self._job.train.silent_minutes
@@ -308,8 +308,8 @@ class _Supervisor:
                 failed = failed or (now if self._failed_elsewhere() else 0.0)
             elif now - changed > timeout:
                 return True
-            failed = failed or (now if nodes.look() else 0.0)
-            if failed and (nodes.lost() or now - failed > _GRACE):
+            failed = failed or (now if hosts.look() else 0.0)
+            if failed and (hosts.lost() or now - failed > _GRACE):
                 return False
             if now - looked > _LOOK_SECONDS:
                 looked = now

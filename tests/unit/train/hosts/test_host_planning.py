@@ -12,7 +12,7 @@ import pytest
 
 from jprep.errors import ConfigError, MachineError
 from jprep.train.backend import Host, Plan
-from jprep.train.hosts import node
+from jprep.train.hosts import host_launcher
 from jprep.train.hosts.find import hosts_of
 from jprep.train.hosts.host_set import HostSet
 from jprep.train.hosts.planning import make_replan, plan_on_hosts
@@ -77,7 +77,7 @@ def test_srun_starts_one_launcher_on_each_host(job: Job) -> None:
     plan = plan_on_hosts(Divided(), job, Path("/run"), HOST, SLURM)
     command = attempt_command(Path("/run"), plan, "a-0")
     assert command[0] == "srun" and {"--overlap", "--nodes=2", "--ntasks=2", "--nodelist=n1,n2"} <= set(command)
-    assert command[-5:] == ("/env/bin/python", "-m", "jprep.train.hosts.node", "/run", "a-0")
+    assert command[-5:] == ("/env/bin/python", "-m", "jprep.train.hosts.host_launcher", "/run", "a-0")
     env = attempt_environment(plan, {"SLURM_NTASKS": "16", "SLURM_JOB_ID": "12"})
     assert "SLURM_NTASKS" not in env and env["SLURM_JOB_ID"] == "12" and "CORES" in env
 
@@ -146,11 +146,13 @@ def test_a_log_folder_with_spaces_is_one_option(tmp_path: Path) -> None:
 def test_a_launcher_that_is_killed_early_ends_without_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    taken = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, node.KILL_PROCESSES)
+    taken = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, host_launcher.KILL_PROCESSES)
     before = {each: signal.getsignal(each) for each in taken}
-    monkeypatch.setattr("jprep.train.hosts.node.time.sleep", lambda _: os.kill(os.getpid(), node.KILL_PROCESSES))
+    monkeypatch.setattr(
+        "jprep.train.hosts.host_launcher.time.sleep", lambda _: os.kill(os.getpid(), host_launcher.KILL_PROCESSES)
+    )
     try:
-        assert node.main([str(tmp_path), "a-0", "1"]) == 1
+        assert host_launcher.main([str(tmp_path), "a-0", "1"]) == 1
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -15,7 +15,7 @@ import pytest
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Placement, Plan
-from jprep.train.hosts.watch import NODE_SECONDS, node_seconds
+from jprep.train.hosts.watch import NODE_SECONDS, seconds_until_lost
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.attempt import ATTEMPT
 from jprep.train.run.directory import read_plan
@@ -69,7 +69,7 @@ def starts(run: Path) -> list[int]:
 
 def launcher(run: Path, number: int) -> int:
     """Return the process id of a host's launcher."""
-    wanted = ["-m", "jprep.train.hosts.node", str(run), read_plan(run).env[ATTEMPT], str(number)]
+    wanted = ["-m", "jprep.train.hosts.host_launcher", str(run), read_plan(run).env[ATTEMPT], str(number)]
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         words = path.read_bytes().decode(errors="replace").split("\0")[1:-1] if path.exists() else []
         if words == wanted:
@@ -196,7 +196,7 @@ def test_on_a_second_signal_a_process_of_an_outer_launcher_kills_its_rank(tmp_pa
 def test_a_limit_that_is_no_number_of_seconds_is_refused(seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NODE_SECONDS, seconds)
     with pytest.raises(ConfigError, match=f"'{seconds}' is not a number of seconds") as error:
-        node_seconds()
+        seconds_until_lost()
     assert error.value.where == NODE_SECONDS and "unset" in error.value.fix
 
 

@@ -1,4 +1,4 @@
-"""The launcher of one host: `python -m jprep.train.hosts.node RUN ATTEMPT [NUMBER]`.
+"""The launcher of one host: `python -m jprep.train.hosts.host_launcher RUN ATTEMPT [NUMBER]`.
 
 It starts this host's processes of an attempt as `plan.json` says, tells the supervisor by a file that it lives and how
 they ended, and ends them when the attempt is over. It runs in the backend's environment.
@@ -23,12 +23,12 @@ from jprep.io.lock import LockWatch
 from jprep.train.backend import Plan
 from jprep.train.hosts.files import (
     CANNOT_START,
+    HostState,
     Meeting,
-    NodeState,
     read_meeting,
     stop_requested,
+    write_host_state,
     write_meeting,
-    write_node_state,
 )
 from jprep.train.hosts.outer_launcher import FOREIGN_PREFIXES, outer_local_rank
 from jprep.train.run.attempt import ATTEMPT, is_current_attempt
@@ -36,7 +36,7 @@ from jprep.train.run.directory import LOCK, read_plan
 from jprep.train.run.log import on_stderr
 from jprep.train.run.ranks import release_ended_ranks
 
-MODULE = "jprep.train.hosts.node"
+MODULE = "jprep.train.hosts.host_launcher"
 
 KILL_PROCESSES = signal.SIGQUIT
 """The signal at which a launcher kills its processes and ends."""
@@ -55,24 +55,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     number = "number of this host; without it, the one of the Slurm task"
     parser.add_argument("number", type=int, nargs="?", default=os.environ.get("SLURM_PROCID", "0"), help=number)
     given = parser.parse_args(arguments)
-    node = _Node(given.run.absolute(), given.attempt, given.number)
+    launcher = _HostLauncher(given.run.absolute(), given.attempt, given.number)
     for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(stop, node.pass_on)
-    signal.signal(KILL_PROCESSES, node.kill)
+        signal.signal(stop, launcher.pass_on)
+    signal.signal(KILL_PROCESSES, launcher.kill)
     try:
-        return node.run_processes()
+        return launcher.run_processes()
     except _KilledError:
-        return node.end(1)
+        return launcher.end(1)
     except JprepError as error:
         on_stderr(f"jprep: {error}")
-        return node.end(error.exit_code)
+        return launcher.end(error.exit_code)
 
 
 class _KilledError(Exception):
     """The supervisor has ended this launcher before its processes started."""
 
 
-class _Node:
+class _HostLauncher:
     def __init__(self, run: Path, attempt: str, number: int) -> None:
         self._run, self._attempt, self._number = run, attempt, number
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -158,7 +158,7 @@ class _Node:
     def _state(self, code: int | None) -> None:
         self._beat += 1
         with contextlib.suppress(OSError):
-            write_node_state(self._run, self._attempt, self._number, NodeState(self._beat, code, self._name))
+            write_host_state(self._run, self._attempt, self._number, HostState(self._beat, code, self._name))
 
     def _await_plan(self) -> Plan:
         """Return the plan of the attempt, which a network file system may show late."""
