@@ -15,11 +15,13 @@ from jprep.plurals import counted
 _LARGE_FACTOR = 2000  # of a source and its sample, above which the plan is rough
 
 
-def list_assumptions(found: Calibration, inputs: Sequence[InputEstimate], executor: str, scheduler: float) -> list[str]:
+def list_assumptions(
+    calibration: Calibration, inputs: Sequence[InputEstimate], executor: str, scheduler: float
+) -> list[str]:
     """Return what an estimate assumes, one sentence each.
 
     Args:
-        found: what was measured.
+        calibration: what was measured.
         inputs: the inputs.
         executor: where tasks run.
         scheduler: seconds that a scheduler is assumed to take for each stage.
@@ -35,7 +37,9 @@ def list_assumptions(found: Calibration, inputs: Sequence[InputEstimate], execut
     if any(each.stand_in and each.division != "none" for each in inputs):
         rate = f"{DECODING / 1e6:.0f} MB of text a second, and caches {CACHED:.0%} of it"
         listed.append(f"a process decompresses {rate}, for compressed inputs that are not downloaded")
-    listed += [f"{name}: measured on the beginning of a download, or on jprep's own sample" for name in found.stand_ins]
+    listed += [
+        f"{name}: measured on the beginning of a download, or on jprep's own sample" for name in calibration.stand_ins
+    ]
     return listed
 
 

@@ -79,10 +79,10 @@ def estimate_recipe(plan: RunPlan, options: PlanOptions, note: Note = lambda _: 
     sizes = measure_sources(plan.recipe, plan.downloads, options.input_sizes)
     given = None if "tokenizer" in plan.steps else plan.paths.tokenizer
     with calibration_folders(plan.paths.corpus.parent) as folders:
-        found = calibrate(plan.recipe, plan.steps, folders, tokenizer=given, seconds=options.seconds, note=note)
-        work = scale_up(plan.recipe, found, sizes)
+        calibration = calibrate(plan.recipe, plan.steps, folders, tokenizer=given, seconds=options.seconds, note=note)
+        work = scale_up(plan.recipe, calibration, sizes)
         training = _training(plan, folders, given, work)
-    return _Estimate(plan, options, found, sizes, work, training).result()
+    return _Estimate(plan, options, calibration, sizes, work, training).result()
 
 
 def recipe_fingerprint(recipe: Recipe) -> str:
@@ -107,12 +107,12 @@ class _Estimate:
         self,
         plan: RunPlan,
         options: PlanOptions,
-        found: Calibration,
+        calibration: Calibration,
         sizes: list[SourceSizes],
         work: Workload,
         training: TrainingEstimate | None,
     ) -> None:
-        self._plan, self._options, self._found, self._sizes = plan, options, found, sizes
+        self._plan, self._options, self._calibration, self._sizes = plan, options, calibration, sizes
         self._work, self._training = work, training
         self._executor, _ = choose_executor(plan.recipe.executor, plan.executor)
         counts = list(options.workers) or [plan.workers or cpu_count()]
@@ -138,11 +138,11 @@ class _Estimate:
             steps=steps,
             training=_describe(self._training) if self._training else "",
             peak_disk=peak,
-            machine=self._found.machine,
+            machine=self._calibration.machine,
             scaling=times,
-            calibration=self._found.seconds,
+            calibration=self._calibration.seconds,
             warnings=[],
-            assumptions=list_assumptions(self._found, inputs, self._executor, self._options.scheduler),
+            assumptions=list_assumptions(self._calibration, inputs, self._executor, self._options.scheduler),
         )
         free = shutil.disk_usage(_existing(self._plan.paths.corpus)).free
         shortages = list_shortages(estimate, free, memory())
@@ -156,7 +156,7 @@ class _Estimate:
         return self._executor == LOCAL
 
     def _make_cluster(self, workers: int, cores: float) -> Cluster:
-        machine, options = self._found.machine, self._options
+        machine, options = self._calibration.machine, self._options
         start = 0.0 if self._is_local else options.scheduler + machine.start + _TASK_SCRIPT_S
         return Cluster(
             workers,
@@ -175,7 +175,7 @@ class _Estimate:
             yield self._step(step, loads, times, follow_disk(loads))
 
     def _step(self, step: str, loads: list[StageLoad], times: list[StageTime], disks: list[StageDisk]) -> StepEstimate:
-        start = self._found.machine.start if self._is_local and self._cluster.workers > 1 else 0.0
+        start = self._calibration.machine.start if self._is_local and self._cluster.workers > 1 else 0.0
         wall = start + sum(time.wall for time in times)
         error = sum(min(0.9, _ERROR + 2 * load.spread) * time.wall for load, time in zip(loads, times, strict=True))
         largest, workers = max(load.memory for load in loads), self._cluster.workers
@@ -200,7 +200,7 @@ class _Estimate:
     def _start_cpu(self, loads: list[StageLoad]) -> float:
         """Return the seconds of CPU to start processes and to load dictionaries."""
         workers = self._cluster.workers
-        start = self._found.machine.start if workers > 1 or not self._is_local else 0.0
+        start = self._calibration.machine.start if workers > 1 or not self._is_local else 0.0
         each = [min(workers, load.tasks) for load in loads]
         starts = max(each, default=0) if self._is_local else sum(each)
         return start * starts + sum(count * load.startup for count, load in zip(each, loads, strict=True))
@@ -231,9 +231,9 @@ class _Estimate:
             size=each.total,
             unknown=each.unknown,
             to_download=each.to_download,
-            stand_in=each.name in self._found.stand_ins,
+            stand_in=each.name in self._calibration.stand_ins,
             factor=self._work.factors[number],
-            division=self._found.divisions[number],
+            division=self._calibration.divisions[number],
         )
 
 

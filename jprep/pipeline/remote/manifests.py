@@ -38,7 +38,7 @@ class ManifestKind(NamedTuple):
     files: Callable[[bytes], Files]
 
 
-class FoundOutput(NamedTuple):
+class RemoteOutput(NamedTuple):
     """A finished output at a URL.
 
     Attributes:
@@ -93,29 +93,29 @@ TEXT_EXPORT = ManifestKind("corpus export", CORPUS_EXPORT.manifest, _text_export
 MODEL_EXPORT = ManifestKind("model export", MODEL_JSON, _model_export)
 TOKENIZER_EXPORT = ManifestKind("tokenizer export", EXPORT_MANIFEST, _tokenizer_export)
 
-KINDS = (MODEL_EXPORT, DATASET_EXPORT, TEXT_EXPORT, TOKENIZER_EXPORT, DATASET, CORPUS, TOKENIZER)
+REMOTE_KINDS = (MODEL_EXPORT, DATASET_EXPORT, TEXT_EXPORT, TOKENIZER_EXPORT, DATASET, CORPUS, TOKENIZER)
 """A model export, which holds a tokenizer's card, comes before a tokenizer."""
 
 
 def kind_named(name: str) -> ManifestKind:
     """Return the kind of output with a name."""
-    return next(kind for kind in KINDS if kind.name == name)
+    return next(kind for kind in REMOTE_KINDS if kind.name == name)
 
 
-def find_remote_output(url: str) -> FoundOutput | None:
+def find_remote_output(url: str) -> RemoteOutput | None:
     """Return the finished output at a URL; None if there is none.
 
     Raises:
         DamagedError: its manifest is damaged, or another version of jprep wrote it.
         ConfigError, MachineError: see `jprep.io.remote.retry_remote`.
     """
-    for name in dict.fromkeys(kind.manifest for kind in KINDS):
+    for name in dict.fromkeys(kind.manifest for kind in REMOTE_KINDS):
         if (data := read_bytes(join_url(url, name))) is not None:
             return _decode(url, name, data)
     return None
 
 
-def read_remote_output(url: str) -> FoundOutput:
+def read_remote_output(url: str) -> RemoteOutput:
     """Return the finished output at a URL; see `find_remote_output`.
 
     Raises:
@@ -127,12 +127,12 @@ def read_remote_output(url: str) -> FoundOutput:
     raise ConfigError("there is no finished output at this URL", where=url, fix=fix)
 
 
-def _decode(url: str, name: str, data: bytes) -> FoundOutput:
+def _decode(url: str, name: str, data: bytes) -> RemoteOutput:
     problem: ValueError | None = None
-    for kind in (kind for kind in KINDS if kind.manifest == name):
+    for kind in (kind for kind in REMOTE_KINDS if kind.manifest == name):
         try:
             files = kind.files(data)
-            return FoundOutput(kind, data, {inner_path(path): sha256 for path, sha256 in files.items()})
+            return RemoteOutput(kind, data, {inner_path(path): sha256 for path, sha256 in files.items()})
         except ValueError as error:
             problem = error
     fix = "upload the output again"

@@ -30,7 +30,7 @@ class CorpusLoads:
 
     Args:
         recipe: the recipe.
-        found: what the sample took.
+        calibration: what the sample took.
         sizes: the sizes of the inputs of each source.
 
     Attributes:
@@ -40,10 +40,10 @@ class CorpusLoads:
         factors: how many times as large each source is as its sample.
     """
 
-    def __init__(self, recipe: Recipe, found: Calibration, sizes: list[SourceSizes]) -> None:
-        self._step, self._machine = found.steps["corpus"], found.machine
+    def __init__(self, recipe: Recipe, calibration: Calibration, sizes: list[SourceSizes]) -> None:
+        self._step, self._machine = calibration.steps["corpus"], calibration.machine
         self._stages = {stage.name: stage for stage in self._step.stages}
-        self._sources = [SourceScale(number, recipe, found, each) for number, each in enumerate(sizes)]
+        self._sources = [SourceScale(number, recipe, calibration, each) for number, each in enumerate(sizes)]
         self._inputs = sum(each.total for each in sizes)
         last = self._stages.get("words", self._stages["documents"])
         written = sum(task.sizes.get(DOCUMENTS, 0) for task in last.tasks)

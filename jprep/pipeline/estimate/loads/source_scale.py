@@ -22,7 +22,7 @@ class SourceScale:
     Args:
         number: the number of the source in the recipe.
         recipe: the recipe.
-        found: what the sample took.
+        calibration: what the sample took.
         sizes: the sizes of the source's files.
 
     Attributes:
@@ -38,19 +38,19 @@ class SourceScale:
         shard_ratio: how many times as large its shards are as those of the sample.
     """
 
-    def __init__(self, number: int, recipe: Recipe, found: Calibration, sizes: SourceSizes) -> None:
-        self.number, self._origins = number, found.origins
-        self.sizes = [found.expansion[number] * size for size in sizes.sizes]
-        self.division: Division = found.divisions[number] if found.divisions else "none"
-        self.is_stand_in = sizes.name in found.stand_ins
-        stage = next(stage for stage in found.steps["corpus"].stages if stage.name == "documents")
+    def __init__(self, number: int, recipe: Recipe, calibration: Calibration, sizes: SourceSizes) -> None:
+        self.number, self._origins = number, calibration.origins
+        self.sizes = [calibration.expansion[number] * size for size in sizes.sizes]
+        self.division: Division = calibration.divisions[number] if calibration.divisions else "none"
+        self.is_stand_in = sizes.name in calibration.stand_ins
+        stage = next(stage for stage in calibration.steps["corpus"].stages if stage.name == "documents")
         self.read = self.tasks(stage)
-        self.shard_ratio = found.shard_ratio[number]
+        self.shard_ratio = calibration.shard_ratio[number]
         limit = recipe.corpus.sources[number].shards
         self.is_limited = bool(limit)
         whole = sum(self.sizes)
         self.total = min(whole, limit * self.shard_bytes) if limit else whole
-        self._complete = number in found.whole and not limit and not self._was_cut(stage)
+        self._complete = number in calibration.whole and not limit and not self._was_cut(stage)
         weight = sum(task.weight for task in self.read)
         self.factor = 1.0 if self._complete or not weight else self.total / weight
         self.count = min(limit, self._count()) if limit else self._count()

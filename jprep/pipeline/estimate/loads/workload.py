@@ -30,18 +30,18 @@ class Workload(NamedTuple):
     factors: list[float]
 
 
-def scale_up(recipe: Recipe, found: Calibration, sizes: list[SourceSizes]) -> Workload:
+def scale_up(recipe: Recipe, calibration: Calibration, sizes: list[SourceSizes]) -> Workload:
     """Compute the work of the whole inputs.
 
     Args:
         recipe: the recipe.
-        found: what the sample took.
+        calibration: what the sample took.
         sizes: the sizes of the inputs of each source.
     """
-    corpus = CorpusLoads(recipe, found, sizes)
+    corpus = CorpusLoads(recipe, calibration, sizes)
     stages = list(corpus.loads())
-    if step := found.steps.get("tokenizer"):
+    if step := calibration.steps.get("tokenizer"):
         stages += tokenizer_loads(recipe.tokenizer or TokenizerConfig(), step, corpus.growth, corpus.shards)
-    if step := found.steps.get("dataset"):
+    if step := calibration.steps.get("dataset"):
         stages += dataset_loads(step, corpus.growth, corpus.shards)
     return Workload(stages, corpus.text, corpus.growth, corpus.factors)

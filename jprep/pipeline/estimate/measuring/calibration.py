@@ -151,15 +151,17 @@ def calibrate(
     sample = make_sample(read)
     note("measuring this machine")
     machine = measure_machine(folders.folder)
-    found = Calibration(machine, {}, sample.origins, sample.whole - _numbers(recipe, stand_ins), sample.shard_ratio)
-    found.stand_ins = stand_ins
-    found.divisions = [find_division(source) for source in recipe.corpus.sources]
-    found.expansion = [
+    calibration = Calibration(
+        machine, {}, sample.origins, sample.whole - _numbers(recipe, stand_ins), sample.shard_ratio
+    )
+    calibration.stand_ins = stand_ins
+    calibration.divisions = [find_division(source) for source in recipe.corpus.sources]
+    calibration.expansion = [
         _expansion(old, new) for old, new in zip(recipe.corpus.sources, read.corpus.sources, strict=True)
     ]
-    _Steps(sample, folders, found, tokenizer, seconds, note).run(steps)
-    found.seconds = time.monotonic() - begun
-    return found
+    _Steps(sample, folders, calibration, tokenizer, seconds, note).run(steps)
+    calibration.seconds = time.monotonic() - begun
+    return calibration
 
 
 def _refuse_missing(recipe: Recipe) -> None:
@@ -192,12 +194,12 @@ class _Steps:
         self,
         sample: Sample,
         folders: CalibrationFolders,
-        found: Calibration,
+        calibration: Calibration,
         tokenizer: Path | None,
         seconds: float,
         note: Note,
     ) -> None:
-        self._recipe, self._folders, self._found = sample.recipe, folders, found
+        self._recipe, self._folders, self._calibration = sample.recipe, folders, calibration
         self._given, self._note = tokenizer, note
         self._seconds = _READ_SHARE * seconds / max(1, len(sample.origins))
 
@@ -209,7 +211,7 @@ class _Steps:
                 executor, begun = SamplingExecutor(self._seconds), time.process_time()
                 clock = work(executor)
                 spent = time.process_time() - begun
-                self._found.steps[step] = self._measured(step, executor.stages, spent, clock.seconds)
+                self._calibration.steps[step] = self._measured(step, executor.stages, spent, clock.seconds)
 
     def _measured(self, step: str, stages: list[MeasuredStage], spent: float, phases: dict[str, float]) -> MeasuredStep:
         phases = {name: seconds for name, seconds in phases.items() if name not in {stage.name for stage in stages}}
@@ -238,7 +240,7 @@ class _Steps:
                 executor.stages.clear()
                 config = _halved(config)
                 continue
-            self._found.vocabulary = config.vocab_size
+            self._calibration.vocabulary = config.vocab_size
             clock.end()
             return clock
 
