@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 
 
 @click.command("plugins")
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@AS_JSON
 def list_plugins(as_json: bool) -> None:
     """List plugins, the steps that they register, and errors of those that failed to load.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_output
 from jprep.cli.common.shell_command import shell_command
@@ -35,7 +36,7 @@ _EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>であ
     help="fairseq: also converts the exported RUN/export. deepspeed-universal: weights and averages, for DeepSpeed. "
     "Default output: RUN/FORMAT.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@AS_JSON
 def export(
     run: Path, output: Path | Url | None, which: str, dtype: str, generator: bool, form: str, as_json: bool
 ) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, local_corpus
 from jprep.cli.completion.candidates import PATTERN, SEGMENTER
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Segmenter for a text file. Default for a corpus: its own words.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@AS_JSON
 @click.option("--signature", "only_signature", is_flag=True, help="Print only a signature to cite for each tokenizer.")
 def evaluate(
     folder: Path,
