@@ -70,6 +70,8 @@ def filled_text(text: str, tokenizer: Tokenizer, tokens: Sequence[tuple[int, str
 def _masked_ids(text: str, tokenizer: Tokenizer, mask: int) -> list[int]:
     """Return the ids of a text with masks, without those around it.
 
+    White space behind a mask stays, as in a training row, unless each part is segmented by itself (hard boundaries).
+
     A tokenizer from elsewhere encodes all of it: only it knows where a text in several parts gets a `▁`.
     """
     if isinstance(tokenizer, ExternalTokenizer):
@@ -78,11 +80,11 @@ def _masked_ids(text: str, tokenizer: Tokenizer, mask: int) -> list[int]:
     for one in pattern.finditer(text):
         parts.append(text[end : one.start()])
         end = one.end()
-    ids, offsets = tokenizer.encode_batch([*parts, text[end:]])
-    found: list[int] = []
-    for number in range(len(offsets) - 1):
-        found += [mask] if number else []
-        found += ids[offsets[number] : offsets[number + 1]].tolist()
+    first, rest = parts[:1], [*parts[1:], text[end:]]
+    found: list[int] = tokenizer.encode_batch(first)[0].tolist()
+    ids, offsets = tokenizer.encode_after("token", rest)
+    for number in range(len(rest)):
+        found += [mask, *ids[offsets[number] : offsets[number + 1]].tolist()]
     return found
 
 

@@ -16,6 +16,8 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jprep.corpus.config import make_step
+from jprep.corpus.step import describe_step
 from jprep.dataset.sampling.special_ids import special_ids
 from jprep.errors import ConfigError, InputError, JprepError, MachineError, MismatchError
 from jprep.tokenizer import load_tokenizer
@@ -32,6 +34,7 @@ from tests.conftest import Distribution
 from tests.fakes.hugging_face import write_metaspace, write_wordpiece
 from tests.fakes.oracle import Oracle, main, offer
 from tests.fakes.trained_run import trained_run
+from tests.unit.tokenizer.vocabularies import finished, small
 
 TEXTS = ["日本語の<mask>です。", "  東京 <mask> , <mask>", "<mask>", "すもも\u3000<mask>2020年<mask><mask> は"]
 
@@ -189,6 +192,20 @@ def test_a_row_with_masks_has_the_ids_of_transformers(version: str, exported: An
     asked.write_text(json.dumps(given), encoding="utf-8")
     done = subprocess.run([python, "-c", IDS, str(asked)], capture_output=True, check=True, timeout=600)
     assert json.loads(done.stdout) == ours
+
+
+@pytest.mark.parametrize(("kind", "special"), [("bpe", "roberta"), ("unigram", "roberta"), ("wordpiece", "bert")])
+@pytest.mark.parametrize("text", [*TEXTS, "hello <mask> world", "hello<mask>  world", "<mask>\u3000the <mask>\n東京"])
+def test_white_space_behind_a_mask_has_the_ids_of_the_tokenizers_file(
+    kind: str, special: str, text: str, tmp_path: Path
+) -> None:
+    normalizers = [describe_step(make_step("normalizer", "neologdn"))]
+    folder = finished(tmp_path, small(kind, special=[special]), normalizers)
+    tokenizer = load_tokenizer(folder)
+    about: Any = SimpleNamespace(special=special_ids(tokenizer))
+    served = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    wanted = served.encode(text.replace("<mask>", tokenizer.special.mask)).ids
+    assert masked_request(text, tokenizer, about, 5, 64).ids == wanted
 
 
 @pytest.mark.parametrize("write", [write_wordpiece, write_metaspace])
