@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import re
 import zlib
 from collections.abc import Callable
 from typing import Protocol
@@ -15,7 +16,8 @@ try:
 except ImportError:  # no wheel for this platform: the standard library's module gives the same bytes, more slowly
     indexed_bzip2 = None
 
-MAGIC_BYTES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+MAGIC_BYTES = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_BZIP2 = re.compile(rb"BZh(?:[1-9](?:[1\x17]|\Z)|\Z)")  # with the level and the first byte of a block, or of the end
 HEAD_BYTES = 6
 """Number of bytes that identify a compression."""
 
@@ -105,4 +107,6 @@ def detect_compression(head: bytes) -> str:
     """Return the compression that a file's first bytes identify: "", "gzip", "bzip2", "xz" or "zstd"."""
     if head[1:4] == b"\x2a\x4d\x18" and head[0] & 0xF0 == 0x50:  # a skippable frame, as pzstd writes first
         return "zstd"
+    if _BZIP2.match(head):  # text may begin with BZh
+        return "bzip2"
     return next((name for magic, name in MAGIC_BYTES.items() if head.startswith(magic)), "")

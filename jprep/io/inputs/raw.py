@@ -196,12 +196,12 @@ class IndexedBzip2(io.RawIOBase):
             size: int = self._file.readinto(buffer)
             if not size:
                 self._check_rest()
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise self._failed(error) from error
         self._guard.check(self._source.consumed, self._file.tell())
         return size
 
-    def _failed(self, error: RuntimeError) -> Exception:
+    def _failed(self, error: Exception) -> Exception:
         at = self._source.consumed
         if str(error) == _NO_MORE_BITS and not self._source.read(1):
             return truncated_error(self._source.path, at)
