@@ -54,6 +54,18 @@ def test_kinds_and_placeholders_are_options() -> None:
     assert step.tally == {"email": 1, "lines_changed": 1}
 
 
+def test_one_account_is_one_placeholder() -> None:
+    step = PiiNormalizer()
+    assert step.apply("ゆうちょ口座 記号番号 10120-12345671") == "ゆうちょ口座 記号番号 <BANK_ACCOUNT>"
+    assert step.tally == {"bank_account": 1, "lines_changed": 1}
+
+
+def test_each_changed_line_is_counted_once() -> None:
+    step = PiiNormalizer()
+    step.apply("a@example.jp b@example.jp\n\n何もない\nc@example.jp\nd@example.jp")
+    assert step.tally == {"email": 4, "lines_changed": 3}
+
+
 @given(st.text())
 def test_a_simplified_text_has_the_same_length(text: str) -> None:
     assert len(simplified(text)) == len(text)

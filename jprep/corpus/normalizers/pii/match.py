@@ -18,7 +18,7 @@ class Match(NamedTuple):
 
 
 Detector = Callable[[str], Iterator[Match]]
-"""Finds one kind of personal data in a text that `simplified` returned, in order and without overlaps.
+"""Finds one kind of personal data in a text that `simplified` returned. Places that overlap are one.
 
 A detector looks for digits first, which are rare, and then at what stands around them.
 """

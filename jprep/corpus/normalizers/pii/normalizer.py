@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Literal
 
 from jprep.corpus.normalizers.pii.addresses import postal_addresses
@@ -36,7 +37,7 @@ class PiiNormalizer(Normalizer):
     """
 
     name = "pii"
-    version = 2
+    version = 3
 
     class Config(StepConfig, frozen=True):
         """What to mask.
@@ -62,8 +63,18 @@ class PiiNormalizer(Normalizer):
             parts += [text[done : match.start], self.config.placeholder.replace("{kind}", kind.upper())]
             done = match.end
             self.tally[kind] += 1
-        self.tally["lines_changed"] += len({text.count("\n", 0, match.start) for match, _ in found})
+        self.tally["lines_changed"] += _count_lines(text, [match.start for match, _ in found])
         return "".join([*parts, text[done:]])
+
+
+def _count_lines(text: str, places: list[int]) -> int:
+    """Return in how many lines of a text some places lie, which are in order."""
+    lines, after_line = 0, 0
+    for place in places:
+        if place >= after_line:
+            lines += 1
+            after_line = text.find("\n", place) + 1 or len(text)
+    return lines
 
 
 def find_personal_data(text: str, kinds: tuple[str, ...] = tuple(DETECTORS)) -> list[tuple[Match, str]]:
@@ -73,8 +84,20 @@ def find_personal_data(text: str, kinds: tuple[str, ...] = tuple(DETECTORS)) -> 
     for kind in DETECTORS:
         if kind in kinds:
             others = sorted(taken)
-            taken += [(match, kind) for match in DETECTORS[kind](simple) if not _overlaps(match, others)]
+            matches = _united(DETECTORS[kind](simple))
+            taken += [(match, kind) for match in matches if not _overlaps(match, others)]
     return sorted(taken)
+
+
+def _united(matches: Iterable[Match]) -> list[Match]:
+    """Return matches of one kind in order, those that overlap as one."""
+    united: list[Match] = []
+    for match in sorted(matches):
+        if united and match.start < united[-1].end:
+            united[-1] = Match(united[-1].start, max(match.end, united[-1].end))
+        else:
+            united.append(match)
+    return united
 
 
 def _overlaps(match: Match, others: list[tuple[Match, str]]) -> bool:
