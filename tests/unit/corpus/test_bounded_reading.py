@@ -20,6 +20,7 @@ from jprep.corpus.readers.lines import Cc100Reader, JsonlReader, TextReader
 from jprep.corpus.readers.mediawiki import xml_export
 from jprep.corpus.readers.mediawiki.disambiguation import DisambiguationDetector
 from jprep.corpus.readers.mediawiki.xml_export import PageParser, split_at_pages
+from jprep.corpus.readers.web.page import mark_indentation
 from jprep.corpus.step import Reader
 from jprep.errors import InputError
 from jprep.io.inputs import bzip2_blocks
@@ -218,6 +219,14 @@ def test_disambiguation_detection_takes_linear_time(mark: str) -> None:
         marks.marker(mark * (size // len(mark)) + "x{{aimai}}")
 
     assert seconds(lambda: tell(8 * SIZE)) < 10 * seconds(lambda: tell(2 * SIZE))
+
+
+@pytest.mark.parametrize("tag", ["<br>", "<b>", "<br><b>", "\n<i>"])
+def test_marking_indentation_takes_linear_time(tag: str) -> None:
+    def mark(size: int) -> None:
+        mark_indentation("<pre>" + tag * (size // len(tag)))
+
+    assert seconds(lambda: mark(8 * SIZE // 16)) < 10 * seconds(lambda: mark(2 * SIZE // 16))
 
 
 def test_limits_have_the_tested_values() -> None:

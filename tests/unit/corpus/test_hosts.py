@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,16 @@ def measured(urls: list[str], **options: object) -> dict[str, list[float]]:
 )
 def test_addresses(address: str, listed: float, adult: Path) -> None:
     np.testing.assert_equal(measured([address], lists=(str(adult),)), {"listed_adult": [listed]})
+
+
+def test_an_address_of_many_parts_takes_little_memory(adult: Path) -> None:
+    address = "https://mixed.example" + "/part" * 5_000
+    tracemalloc.start()
+    try:
+        measured([address], lists=(str(adult),))
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000  # the paths of all parts have 60 million characters
+    finally:
+        tracemalloc.stop()
 
 
 def test_documents_without_an_address_are_counted(adult: Path) -> None:

@@ -48,12 +48,14 @@ class HostList(NamedTuple):
     Attributes:
         domains: hashes of its domains, sorted, shape [domains].
         urls: hosts with paths, each path without a slash at its end.
+        url_lengths: their numbers of characters.
         url_hosts: hashes of the hosts of `urls`, sorted.
         expressions: its patterns, which are looked for in host and path of an address.
     """
 
     domains: NDArray[np.uint64]
     urls: frozenset[str]
+    url_lengths: frozenset[int]
     url_hosts: NDArray[np.uint64]
     expressions: tuple[re.Pattern[str], ...]
 
@@ -103,7 +105,13 @@ def read_lists(found: list[ListFiles]) -> HostList:
         else:
             domains += _read_hosts(path, urls)
     hosts = sorted({url.partition("/")[0].encode() for url in urls})
-    return HostList(np.sort(np.concatenate(domains)), frozenset(urls), np.sort(hash_hosts(hosts)), tuple(patterns))
+    return HostList(
+        domains=np.sort(np.concatenate(domains)),
+        urls=frozenset(urls),
+        url_lengths=frozenset(map(len, urls)),
+        url_hosts=np.sort(hash_hosts(hosts)),
+        expressions=tuple(patterns),
+    )
 
 
 def _read_hosts(path: Path, urls: set[str]) -> list[NDArray[np.uint64]]:

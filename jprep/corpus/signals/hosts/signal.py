@@ -100,16 +100,19 @@ def _listed(addresses: Sequence[Address], hosts: Sequence[bytes], found: HostLis
     with_urls = set(host_of[begins][_contains(found.url_hosts, hashes[begins])].tolist())
     for index, address in enumerate(addresses):
         if not listed[index] and (index in with_urls or found.expressions) and address.host:
-            listed[index] = (index in with_urls and _has_url(address, found.urls)) or _has_pattern(address, found)
+            listed[index] = (index in with_urls and _has_url(address, found)) or _has_pattern(address, found)
     return listed
 
 
-def _has_url(address: Address, urls: frozenset[str]) -> bool:
+def _has_url(address: Address, found: HostList) -> bool:
     """Return whether an address is one of the URLs or below one, also with `www.` before the host of the URL."""
-    parts = address.path.split("/")
-    paths = ["/".join(parts[: number + 1]) for number in range(1, len(parts))]
-    hosts = {address.host, address.host.removeprefix("www.")}
-    return any(host + path in urls for host in hosts for path in paths)
+    ends = [place for place, character in enumerate(address.path) if character == "/" and place]
+    for host in {address.host, address.host.removeprefix("www.")}:
+        # Only paths of a known length are copied: a hostile address has thousands of them.
+        paths = (address.path[:end] for end in [*ends, len(address.path)] if len(host) + end in found.url_lengths)
+        if any(host + path in found.urls for path in paths):
+            return True
+    return False
 
 
 def _has_pattern(address: Address, found: HostList) -> bool:
