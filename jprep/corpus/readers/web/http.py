@@ -158,7 +158,7 @@ def _open_http(record: Any, raw: RawRecord, decode: bool) -> tuple[Any, Iterator
         return None
     coding = _clean(record.http_headers.get("Content-Encoding")).lower()
     if decode and coding in _DEFLATED:
-        return record.http_headers, _inflate(record)
+        return record.http_headers, _inflate(record, coding)
     if decode and coding:
         record = _parsed(raw.data)
         if not _parse_http(record, "all"):
@@ -171,8 +171,8 @@ def _parts(record: Any) -> Iterator[bytes]:
         yield part
 
 
-def _inflate(record: Any) -> Iterator[bytes]:
-    """Yield the decompressed body of a record, in parts of limited size: members of gzip, or zlib.
+def _inflate(record: Any, coding: str) -> Iterator[bytes]:
+    """Yield the decompressed body of a record, in parts of limited size: members of gzip, zlib, or raw deflate.
 
     What follows the last member, such as a line break, is no part of the page.
 
@@ -182,9 +182,11 @@ def _inflate(record: Any) -> Iterator[bytes]:
     """
     inflater, begun = None, False
     data = record.reader.read(_CHUNK)
+    data += record.reader.read(_CHUNK) if len(data) == 1 else b""  # two bytes tell the format
+    form = _compressed_form(data, coding)
     while data and (inflater or not begun or data[:2] == _GZIP_MAGIC[: len(data)]):
         begun = True
-        inflater = inflater or zlib.decompressobj(_GZIP_OR_ZLIB)
+        inflater = inflater or zlib.decompressobj(form)
         yield inflater.decompress(data, _CHUNK)
         data = inflater.unused_data or inflater.unconsumed_tail or record.reader.read(_CHUNK)
         inflater = None if inflater.eof else inflater
@@ -192,6 +194,13 @@ def _inflate(record: Any) -> Iterator[bytes]:
         yield inflater.flush()
         if not inflater.eof:
             raise EOFError
+
+
+def _compressed_form(data: bytes, coding: str) -> int:
+    """Return the form of a body as zlib's `wbits`. Many servers send `deflate` without the header of zlib."""
+    first, check = data[:1], int.from_bytes(data[:2])
+    has_header = data[:2] == _GZIP_MAGIC or (first and first[0] & 15 == zlib.DEFLATED and not check % 31)
+    return -zlib.MAX_WBITS if coding == "deflate" and not has_header else _GZIP_OR_ZLIB
 
 
 def _parse_http(record: Any, decode: str) -> bool:

@@ -37,7 +37,7 @@ class WarcReader(PageReader):
     """
 
     name = "warc"
-    version = 4
+    version = 5
     libraries = ("fastwarc",)
 
     class Config(PageConfig, frozen=True):

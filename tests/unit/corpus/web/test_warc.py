@@ -171,6 +171,9 @@ def test_an_archive_in_an_archive_is_not_taken_apart(tmp_path: Path) -> None:
     ("headers", "body"),
     [
         ("Content-Type: text/html\r\nContent-Encoding: gzip\r\n", gzip.compress(page().encode())),
+        ("Content-Type: text/html\r\nContent-Encoding: deflate\r\n", zlib.compress(page().encode())),
+        ("Content-Type: text/html\r\nContent-Encoding: deflate\r\n", zlib.compress(page().encode(), wbits=-15)),
+        ("Content-Type: text/html\r\nContent-Encoding: deflate\r\n", page().encode()),
         ("Content-Type: text/html\r\nContent-Encoding: br\r\n", brotli.compress(page().encode())),
         ("Content-Type: text/html\r\nTransfer-Encoding: chunked\r\n", chunked(page().encode())),
         ("Content-Type: text/html\r\nTransfer-Encoding: chunked\r\n", page().encode()),
@@ -179,7 +182,8 @@ def test_an_archive_in_an_archive_is_not_taken_apart(tmp_path: Path) -> None:
         ("content-type: APPLICATION/XHTML+XML ; charset=UTF-8\r\n", page("x").encode()),
         ("", page().encode()),
     ],
-    ids=["gzip", "br", "chunked", "not chunked", "not gzip", "unknown encoding", "xhtml", "no type"],
+    ids=["gzip", "zlib", "raw deflate", "not deflate",
+         "br", "chunked", "not chunked", "not gzip", "unknown encoding", "xhtml", "no type"],
 )  # fmt: skip
 def test_http(tmp_path: Path, headers: str, body: bytes) -> None:
     assert outcome(record(http(body, headers)), tmp_path / "a.warc") == [MAIN]
@@ -208,15 +212,23 @@ def test_a_compressed_body_that_ends_early_is_counted(
 
 
 @given(st.lists(st.binary(max_size=3000), min_size=1, max_size=3), st.integers(1, 64))
-def test_members_of_compressed_bodies_are_joined(contents: list[bytes], size: int) -> None:
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_members_of_compressed_bodies_are_joined(coding: str, contents: list[bytes], size: int) -> None:
     packed = b"".join(map(gzip.compress, contents))
     with mock.patch.object(http_records, "_CHUNK", size):
         opened = SimpleNamespace(reader=io.BytesIO(packed))
-        assert b"".join(http_records._inflate(opened)) == b"".join(contents)
+        assert b"".join(http_records._inflate(opened, coding)) == b"".join(contents)
         stray = SimpleNamespace(reader=io.BytesIO(packed + b"\r\n"))
-        assert b"".join(http_records._inflate(stray)) == b"".join(contents)
+        assert b"".join(http_records._inflate(stray, coding)) == b"".join(contents)
         with pytest.raises(EOFError):
-            list(http_records._inflate(SimpleNamespace(reader=io.BytesIO(packed[:-1]))))
+            list(http_records._inflate(SimpleNamespace(reader=io.BytesIO(packed[:-1])), coding))
+
+
+@given(st.binary(max_size=3000), st.integers(1, 64), st.sampled_from([zlib.MAX_WBITS, -zlib.MAX_WBITS]))
+def test_a_body_may_lack_the_header_of_zlib(content: bytes, size: int, form: int) -> None:
+    with mock.patch.object(http_records, "_CHUNK", size):
+        opened = SimpleNamespace(reader=io.BytesIO(zlib.compress(content, wbits=form)))
+        assert b"".join(http_records._inflate(opened, "deflate")) == content
 
 
 def test_text_pages_and_resources(tmp_path: Path) -> None:
