@@ -58,10 +58,15 @@ class Answer(msgspec.Struct):
     def meetings(self) -> Iterator[Meeting]:
         """Yield the meetings, with their speeches; consecutive speeches of one meeting are together."""
         yield from self.meetingRecord
-        for _, group in groupby(self.speechRecord, lambda speech: speech.issueID):
+        for _, group in groupby(self.speechRecord, _identity):
             speeches = list(group)
             first = {name: getattr(speeches[0], name) for name in ("issueID", "session", "meetingURL", *_MEETING)}
             yield Meeting(**first, speechRecord=speeches)
+
+
+def _identity(speech: Speech) -> tuple[str | None, ...]:
+    """Return what the speeches of one meeting have in common, with or without its id."""
+    return tuple(getattr(speech, name) for name in ("issueID", *_MEETING))
 
 
 _DECODER = msgspec.json.Decoder(Answer)
@@ -71,7 +76,7 @@ class DietReader(WholeFileReader):
     """Minutes of the Diet, JSON of the search interface. Ids: `source:` and the id of the speech or of the meeting."""
 
     name = "diet"
-    version = 1
+    version = 2
     suffixes = (".json", ".jsonl")
 
     class Config(WholeFileConfig, frozen=True):
@@ -102,6 +107,7 @@ class DietReader(WholeFileReader):
     def _meeting_items(self, meeting: Meeting, identity: str, source: str) -> Iterator[tuple[Item, msgspec.Struct]]:
         if self.config.documents == "meeting" or not meeting.speechRecord:
             speeches = [speech for speech in meeting.speechRecord if speech.speaker != _INFORMATION]
+            self.tally["information.deleted"] += len(meeting.speechRecord) - len(speeches)
             yield self._item(meeting, meeting, speeches, identity, source), meeting
             return
         for number, speech in enumerate(meeting.speechRecord):

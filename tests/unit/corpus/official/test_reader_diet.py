@@ -125,6 +125,25 @@ def test_a_meeting_without_an_id_has_its_address(tmp_path: Path) -> None:
     assert (doc.id, doc.url) == ("s:x.json:0", MEETING_URL)
 
 
+def test_speeches_without_an_id_are_of_the_meeting_that_they_name(tmp_path: Path) -> None:
+    speeches = [
+        {"nameOfMeeting": name, "date": date, "speaker": "某", "speech": "話します。"}
+        for name, date in (("甲委員会", "2098-01-01"), ("甲委員会", "2098-01-01"), ("乙委員会", "2099-02-02"))
+    ]
+    first, second = read(json.dumps({"speechRecord": speeches}).encode(), tmp_path, documents="meeting")
+    assert isinstance(first, Document) and isinstance(second, Document)
+    assert (first.text, first.meta["date"]) == ("話します。\n話します。", "2098-01-01")
+    assert (second.title, second.meta["date"]) == ("乙委員会", "2099-02-02")
+
+
+def test_information_that_a_meeting_leaves_out_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(MEETINGS))
+    reader = DietReader(DietReader.Config(documents="meeting"))
+    list(reader.read(next(reader.shards(str(path))), "s"))
+    assert reader.tally["information.deleted"] == 1
+
+
 def test_headers_and_rules_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(MEETINGS))
