@@ -151,7 +151,7 @@ class _Converter:
             self._law.title += text
         elif text:
             self._line.append(text)
-            self._after_label = bool(_LABEL.fullmatch(self._open[-1]))
+            self._after_label = any(_LABEL.fullmatch(name) for name in self._open)  # a label may have ruby in it
 
     def _end_line(self) -> None:
         line = "".join(self._line).strip("\t 　")
