@@ -74,7 +74,7 @@ def decode_page(data: bytes, header: str = "", *, markup: bool = True) -> Decode
             tried.append(name)
     name = (tried or [guess_encoding(data) or "utf-8"])[0]
     text = data.decode(name, "replace")
-    replaced = text.count("\ufffd")
+    replaced = text.count("\ufffd") - data.decode(name, "ignore").count("\ufffd")  # the page may have its own
     return Decoded(text, name, replaced) if replaced <= _MAX_REPLACED * len(text) else None
 
 

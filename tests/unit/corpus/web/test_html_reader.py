@@ -198,6 +198,9 @@ def test_a_page_in_two_encodings_is_decoded_up_to_one_character_in_a_thousand() 
     assert mostly is not None
     assert (mostly.encoding, mostly.replaced) == ("cp932", 1)
     assert decode_page(most[:100] + other * 100, "utf-8") is None
+    own = decode_page(("\ufffd" * 2000).encode() + b"\xff" + ("日本語の文章。" * 1000).encode(), "utf-8")
+    assert own is not None
+    assert own.replaced == 1
 
 
 @pytest.mark.parametrize(
