@@ -21,7 +21,7 @@ _READER = {
     "disambiguation": "pages that only list the meanings of a name",
     "deleted": "pages whose text was removed from the wiki",
     "empty": "nothing but markup or white space",
-    "malformed_json": "lines that are not a JSON object",
+    "malformed_json": "lines, records or files that are not a JSON object",
     "malformed_csv": "rows with another number of fields, or with unbalanced quotation marks",
     "malformed_tsv": "rows with another number of fields",
     "malformed_xml": "files that are not well-formed XML, or have a document type declaration",

@@ -52,7 +52,12 @@ class JsonReader(WholeFileReader):
     def _file_items(
         self, data: bytes, where: str, identity: str, source: str, budget: ErrorBudget
     ) -> Iterator[tuple[Item, Any]]:
-        records = self._records(data, where)
+        try:
+            records = self._records(data, where)
+        except InputError as error:
+            budget.spend(error)
+            yield self._reject(identity, "malformed_json", self._original(data[:_EXCERPT])), data
+            return
         self._check_text(records, where)
         for number, record in enumerate(records):
             yield self._item(record, f"{where}, record {number}", f"{identity}:{number}", source, budget), record
@@ -82,13 +87,15 @@ class JsonReader(WholeFileReader):
         if not isinstance(record, dict):
             fix = "correct the file, or allow some bad records with the reader's option `max_bad = 0.001`"
             budget.spend(InputError("the record is not an object", where=where, fix=fix))
-            return self._reject(identity, "malformed_json", self._original(record)[:_EXCERPT])
+            return self._reject(identity, "malformed_json", self._original(record))
         text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(identity, "no_text", self._original(record)[:_EXCERPT])
+            return self._reject(identity, "no_text", self._original(record))
         return self._document(make_document(record, text, self.config, identity, source))
 
     def _original(self, record: object) -> str:
+        if isinstance(record, bytes):  # what is not JSON
+            return record.decode("utf-8", "backslashreplace")
         return msgspec.json.encode(record).decode()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,19 @@ class TestJson(ReaderSuite):
     def write(self, folder: Path) -> str:
         samples = [{"input": ONE, "output": "雪"}, {"output": "橋"}, {"input": TWO}]
         return str(written(folder / "sample.json", json.dumps({"samples": samples}, ensure_ascii=False)))
+
+
+def test_a_damaged_file_of_a_zip_is_rejected_as_max_bad_allows(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("good.json", json.dumps([{"text": ONE}], ensure_ascii=False))
+        archive.writestr("cut.json", '[{"text": "')
+
+    def items(**options: Any) -> list[Any]:
+        reader = JsonReader(JsonReader.Config(**options))
+        return [item for shard in reader.shards(str(path)) for item in reader.read(shard, "s")]
+
+    good, cut = items(max_bad=0.5)
+    assert (good.text, cut.reason, cut.excerpt) == (ONE, "malformed_json", '[{"text": "')
+    with pytest.raises(InputError, match="not JSON"):
+        items()
