@@ -1,8 +1,9 @@
-"""Import libraries that jprep does not require."""
+"""Import libraries that jprep does not require, and tell their versions."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from jprep.errors import MachineError
@@ -25,3 +26,11 @@ def import_library(name: str, need: str, install: str, where: str = "") -> Any:
     except ImportError as error:
         what = f"{need}, which cannot be imported: {error}"
         raise MachineError(what, where=where, fix=f"pip install {install}") from error
+
+
+def installed_version(distribution: str) -> str:
+    """Return the version of a distribution; `another package` if its module comes from somewhere else."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "another package"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from jprep.corpus.signals.model_file import model_path
 from jprep.corpus.step import Count, Signal, StepConfig
 from jprep.errors import ConfigError, InputError
 from jprep.io.hashing import cached_sha256
-from jprep.libraries import import_library
+from jprep.libraries import import_library, installed_version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +69,7 @@ class FastTextSignal(Signal):
     def provenance(self) -> dict[str, str]:
         """Return the hash of the model, and the version of the library."""
         _import_fasttext()
-        return {"model": cached_sha256(self._path), "fasttext-predict": _installed()}
+        return {"model": cached_sha256(self._path), "fasttext-predict": installed_version("fasttext-predict")}
 
     @cached_property
     def _predict(self) -> Any:
@@ -102,10 +101,3 @@ class FastTextSignal(Signal):
 
 def _import_fasttext() -> Any:
     return import_library("fasttext", "models in fastText's format need its runtime", "'jprep[fasttext]'", _WHERE)
-
-
-def _installed() -> str:
-    try:
-        return version("fasttext-predict")
-    except ImportError:
-        return "another package"

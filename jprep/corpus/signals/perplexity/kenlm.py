@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +14,7 @@ from jprep.corpus.signals.model_file import model_path
 from jprep.corpus.step import Signal, StepConfig
 from jprep.errors import ConfigError, InputError
 from jprep.io.hashing import cached_sha256
-from jprep.libraries import import_library
+from jprep.libraries import import_library, installed_version
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +70,7 @@ class KenlmSignal(Signal):
     def provenance(self) -> dict[str, str]:
         """Return the hash of the model, and the version of the library."""
         _import_kenlm()
-        return {"model": cached_sha256(self._path), "kenlm": version("kenlm")}
+        return {"model": cached_sha256(self._path), "kenlm": installed_version("kenlm")}
 
     def measure(self, batch: TextBatch) -> Mapping[str, NDArray[np.float64]]:
         """Return each column for all documents of a batch."""

@@ -62,7 +62,7 @@ class PublishedWords(Signal):
 
     def _read(self) -> bytes:
         try:
-            return Path(self.config.path).read_bytes()
+            return Path(self.config.path).expanduser().read_bytes()
         except OSError as error:
             what = f"the list of words cannot be read: {error.strerror}"
             raise InputError(what, where=self.config.path, fix="name a readable file") from error
