@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -10,7 +9,7 @@ import msgspec
 
 from jprep.config import ConfigSection, apply_overrides, parse_config
 from jprep.errors import ConfigError
-from jprep.io.safe_names import check_name
+from jprep.io.safe_names import check_name, check_unique_names
 from jprep.plugins import plugins
 from jprep.plugins.files import PROVENANCE, find_by_hash
 
@@ -238,7 +237,8 @@ def decode_recipe(
     recipe = parse_config(_with_earlier_defaults(raw), kind, where=where)
     check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
     _check_sources(recipe.corpus.sources, where)
-    _check_test_sets(recipe.corpus.decontaminate, where)
+    test_sets = [each.name for each in recipe.corpus.decontaminate]
+    check_unique_names(test_sets, what="test set", key="corpus.decontaminate", where=where)
     _check_dedup(recipe.corpus.dedup, where)
     return recipe
 
@@ -275,16 +275,10 @@ def _with_earlier_defaults(raw: dict[str, Any]) -> dict[str, Any]:
 def _check_sources(sources: list[Source], where: str) -> None:
     if [path for source in sources for path in source.paths].count("-") > 1:
         raise ConfigError("standard input is named twice", where=where, fix="it can be read only once")
-    names = [source.name for source in sources]
-    for number, name in enumerate(names):
-        what, fix = f"a source (key `corpus.sources.{number}.name`)", "letters, digits, - _ . only"
-        check_name(name, what=what, where=where, fix=fix)
-        if names.count(name) > 1:
-            raise ConfigError(f"two sources are called {name!r}", where=where, fix="give each its own name")
-        if not re.fullmatch(r"[\w.-]+", name):
-            raise ConfigError(f"{what} cannot be called {name!r}", where=where, fix=fix)
-        if sources[number].as_is and sources[number].normalizers:
-            what = f"the source {name} is to keep its text as it is, and has normalizers"
+    check_unique_names([each.name for each in sources], what="source", key="corpus.sources", where=where)
+    for source in sources:
+        if source.as_is and source.normalizers:
+            what = f"the source {source.name} is to keep its text as it is, and has normalizers"
             raise ConfigError(what, where=where, fix="remove `as_is` or `normalizers`")
 
 
@@ -293,15 +287,6 @@ _IMPLIED = {"preset": "preset", "signal": "threshold"}
 
 _THRESHOLDS = {"document": "threshold", "line": "line_threshold"}
 """Filters by thresholds, by what is measured: `{ signal = "latin_share", max = 0.9, per = "line" }`."""
-
-
-def _check_test_sets(sets: list[DecontaminateConfig], where: str) -> None:
-    names = [each.name for each in sets]
-    for number, name in enumerate(names):
-        what, fix = f"a test set (key `corpus.decontaminate.{number}.name`)", "letters, digits, - _ . only"
-        check_name(name, what=what, where=where, fix=fix)
-        if names.count(name) > 1:
-            raise ConfigError(f"two test sets are called {name!r}", where=where, fix="give each its own name")
 
 
 def step_name(ref: StepRef) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from jprep.config import ConfigSection
 from jprep.corpus.filters.limits import SignalLimits
 from jprep.errors import ConfigError
-from jprep.io.safe_names import check_name
+from jprep.io.safe_names import check_unique_names
 
 _KEY = "dataset.mix.parts"
 
@@ -48,17 +47,8 @@ def check_part_values(parts: Sequence[MixPart], where: str) -> None:
     Raises:
         ConfigError: a name that is used twice or cannot name a file, or limits that make no sense.
     """
-    names = [part.name for part in parts]
-    for number, part in enumerate(parts):
-        key = f"{_KEY}[{number}]"
-        fix = "letters, digits, - _ . only"
-        check_name(part.name, what=f"a part (key `{key}.name`)", where=where, fix=fix)
-        if not re.fullmatch(r"[\w.-]+", part.name):
-            raise ConfigError(f"a part (key `{key}.name`) cannot be called {part.name!r}", where=where, fix=fix)
-        if names.count(part.name) > 1:
-            raise ConfigError(
-                f"two parts of {_KEY} are called {part.name!r}", where=where, fix="give each its own name"
-            )
+    check_unique_names([part.name for part in parts], what="part", key=_KEY, where=where)
+    for part in parts:
         for limits in part.where:
             limits.check_limits(f"{where}, the part {part.name!r}")
         _check_size(part, where)

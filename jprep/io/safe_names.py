@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from jprep.errors import ConfigError
 
 MAX_BYTES = 150
@@ -38,6 +41,30 @@ def check_name(name: str, *, what: str, where: str, fix: str) -> None:
     """
     if problem := name_problem(name):
         raise ConfigError(f"{what} cannot be called {name!r}: {problem}", where=where, fix=fix)
+
+
+def check_unique_names(names: Sequence[str], *, what: str, key: str, where: str) -> None:
+    """Refuse names of a list of tables that cannot name a file, or that two tables share.
+
+    They stand in reports, lists of options and names of files, so they are stricter than other names: letters of any
+    language, digits, `-`, `_` and `.`.
+
+    Args:
+        names: the tables' names.
+        what: what one of them names, without an article: `source`.
+        key: the list's key: `corpus.sources`.
+        where: the recipe.
+
+    Raises:
+        ConfigError: a name that is not allowed or used twice.
+    """
+    for number, name in enumerate(names):
+        titled, fix = f"a {what} (key `{key}.{number}.name`)", "letters, digits, - _ . only"
+        check_name(name, what=titled, where=where, fix=fix)
+        if not re.fullmatch(r"[\w.-]+", name):
+            raise ConfigError(f"{titled} cannot be called {name!r}", where=where, fix=fix)
+        if names.count(name) > 1:
+            raise ConfigError(f"two {what}s are called {name!r}", where=where, fix="give each its own name")
 
 
 def inner_path(path: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from jprep.config import parse_config
 from jprep.corpus.config import StepRef
 from jprep.errors import ConfigError
+from jprep.io.safe_names import check_unique_names
 from jprep.tokenizer.sources.config import TokenizerSource, find_problems
 
 ModelType = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "words"]
@@ -206,6 +207,7 @@ def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
     if config.model == "byte-bpe" and config.alphabet:
         fix = 'remove `alphabet`, or use model = "bpe"'
         raise ConfigError("the alphabet of byte-bpe is the 256 bytes", where=where, fix=fix)
+    check_unique_names([each.name for each in config.source_list], what="source", key="tokenizer.sources", where=where)
     for key, what, fix in find_problems(config.source_list):
         raise ConfigError(f"{what} (key `{key}`)", where=where, fix=fix)
     for what, fix in [*_contradictions(config), *_source_contradictions(config), *_extension_contradictions(config)]:

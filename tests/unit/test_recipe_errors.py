@@ -20,6 +20,7 @@ from jprep.pipeline.output_paths import output_paths
 from jprep.pipeline.recipe import decode_recipe, load_recipe
 
 SOURCE = {"name": "a", "paths": ["x"], "reader": "text"}
+SET = {"name": "quiz", "paths": ["quiz.jsonl"], "fields": ["question"]}
 
 
 def raw(**corpus: Any) -> dict[str, Any]:
@@ -35,7 +36,11 @@ WRONG = {
     "wrong type": (raw(dedup={"lines": 3}), "corpus.dedup.lines", ""),
     "two of a name": (raw(sources=[SOURCE, SOURCE]), "two sources are called 'a'", "its own name"),
     "a source that is a path": (raw(sources=[SOURCE | {"name": "a/b"}]), "cannot be called 'a/b'", "letters"),
+    "a source with a space": (raw(sources=[SOURCE | {"name": "a b"}]), "cannot be called 'a b'", "letters"),
     "a hidden source": (raw(sources=[SOURCE | {"name": ".."}]), "`corpus.sources.0.name`", "letters"),
+    "a test set with a space": (raw(decontaminate=[SET | {"name": "a b"}]), "cannot be called 'a b'", "letters"),
+    "a test set of a pattern": (raw(decontaminate=[SET | {"name": "a*"}]), "`corpus.decontaminate.0.name`", "letters"),
+    "two test sets of a name": (raw(decontaminate=[SET, SET]), "two test sets are called 'quiz'", "its own name"),
 }
 
 

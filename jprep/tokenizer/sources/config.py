@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from jprep.config import ConfigSection
 from jprep.corpus.config import StepRef
-from jprep.io.safe_names import name_problem
 
 _MAX_WEIGHT = 10**6
 
@@ -60,17 +58,9 @@ class TokenizerSource(ConfigSection, frozen=True):
 
 def find_problems(sources: Sequence[TokenizerSource]) -> Iterator[tuple[str, str, str]]:
     """Yield the key, the problem and its fix for what is wrong in a list of sources."""
-    names = [source.name for source in sources]
     for number, source in enumerate(sources):
-        problems = [*_name_problems(source, names), *_weight_problems(source), *_input_problems(source)]
+        problems = [*_weight_problems(source), *_input_problems(source)]
         yield from ((f"tokenizer.sources.{number}.{key}", what, fix) for key, what, fix in problems)
-
-
-def _name_problems(source: TokenizerSource, names: list[str]) -> Iterator[tuple[str, str, str]]:
-    if name_problem(source.name) or not re.fullmatch(r"[\w.-]+", source.name):
-        yield "name", f"a source cannot be called {source.name!r}", "letters, digits, - _ . only"
-    if names.count(source.name) > 1:
-        yield "name", f"two sources are called {source.name!r}", "give each its own name"
 
 
 def _weight_problems(source: TokenizerSource) -> Iterator[tuple[str, str, str]]:
