@@ -15,7 +15,14 @@ from jprep.corpus.document import Document
 from jprep.corpus.shard_reader import CorpusShard, read_batches
 from jprep.corpus.store import MANIFEST, read_rows
 from jprep.dataset.indexed.split import IndexedSplit
-from jprep.dataset.manifest import DatasetManifest, ShardRange, read_dataset, verify_split
+from jprep.dataset.manifest import (
+    DatasetManifest,
+    ShardRange,
+    find_split,
+    read_dataset,
+    refuse_other_tokenizer,
+    verify_split,
+)
 from jprep.dataset.mix_parts import MixPart
 from jprep.dataset.preprocessing.part_assignment import PartAssignment
 from jprep.dataset.preprocessing.split_assignment import SplitAssignment
@@ -74,11 +81,7 @@ def open_split(folder: Path, dataset: DatasetManifest, split: str) -> IndexedSpl
         ConfigError: the dataset has no split of that name.
         DamagedError: a file of the split has changed.
     """
-    found = next((each for each in dataset.splits if each.name == split), None)
-    if found is None:
-        fix = f"available splits: {', '.join(each.name for each in dataset.splits)}"
-        raise ConfigError(f"this dataset has no split {split!r}", where=str(folder), fix=fix)
-    verify_split(folder, found)
+    verify_split(folder, find_split(dataset, split, folder))
     return IndexedSplit(folder / split, dataset.dtype)
 
 
@@ -202,13 +205,11 @@ def text_around(
     """Return the text before a token, of the token, and after it, within its document.
 
     Raises:
-        ConfigError: the directory holds no tokenizer.
-        MismatchError: it is another tokenizer.
+        ConfigError: the directory holds no tokenizer, or another tokenizer than the dataset's.
     """
     loaded = load_tokenizer(tokenizer)
-    if loaded.card.fingerprint != dataset.made_from["tokenizer"]["fingerprint"]:
-        fix = "pass the dataset's tokenizer with --tokenizer"
-        raise MismatchError("this dataset was packed with another tokenizer", where=str(tokenizer), fix=fix)
+    fix = "pass the dataset's tokenizer with --tokenizer"
+    refuse_other_tokenizer(dataset, loaded.card.fingerprint, where=tokenizer, fix=fix)
     tokens = open_split(folder, dataset, location.split).tokens
     first, end = max(location.tokens[0], token - AROUND), min(location.tokens[1], token + 1 + AROUND)
     before, own, after = (

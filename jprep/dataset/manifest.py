@@ -230,6 +230,40 @@ def read_dataset(folder: Path) -> DatasetManifest:
     )
 
 
+def find_split(dataset: DatasetManifest, name: str, where: Path) -> Split:
+    """Return a split of a dataset.
+
+    Args:
+        dataset: the dataset's manifest.
+        name: name of the split.
+        where: the dataset directory, for the error.
+
+    Raises:
+        ConfigError: the dataset has no split of that name.
+    """
+    names = [split.name for split in dataset.splits]
+    if name not in names:
+        fix = f"available splits: {', '.join(names)}"
+        raise ConfigError(f"this dataset has no split {name!r}", where=str(where), fix=fix)
+    return dataset.splits[names.index(name)]
+
+
+def refuse_other_tokenizer(dataset: DatasetManifest, fingerprint: str, *, where: Path, fix: str) -> None:
+    """Refuse a tokenizer that the dataset was not packed with: its ids mean something else.
+
+    Args:
+        dataset: the dataset's manifest.
+        fingerprint: the tokenizer's.
+        where: the directory of the dataset or of the tokenizer, whichever the user chose.
+        fix: how to correct it.
+
+    Raises:
+        ConfigError: it is another tokenizer.
+    """
+    if fingerprint != dataset.made_from["tokenizer"]["fingerprint"]:
+        raise ConfigError("the dataset was packed with another tokenizer", where=str(where), fix=fix)
+
+
 def verify_split(folder: Path, split: Split) -> None:
     """Verify the hashes of a split's files.
 

@@ -23,6 +23,8 @@ SequenceUnit = Literal["document", "paragraph", "sentence"]
 
 EXPORT = "export.json"
 
+PASS_TOKENIZER = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
+
 FILES: dict[str, tuple[str, ...]] = {
     "fairseq": ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "test.bin", "test.idx"),
     "tfrecord": tuple(f"{split}-[0-9]*-of-[0-9]*.tfrecord" for split in SPLITS),

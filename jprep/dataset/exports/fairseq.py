@@ -14,10 +14,10 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.exports.base import ExportedSplit, ExportFormat, ExportJob, SequenceUnit
+from jprep.dataset.exports.base import PASS_TOKENIZER, ExportedSplit, ExportFormat, ExportJob, SequenceUnit
 from jprep.dataset.exports.row_reader import BLOCK, Block, Offsets, RowReader, Tokens
 from jprep.dataset.indexed.split import CODES, MAGIC
-from jprep.dataset.manifest import SENTENCE_START, VALIDATION
+from jprep.dataset.manifest import SENTENCE_START, VALIDATION, refuse_other_tokenizer
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.tokenizer.card import TokenizerCard, read_card
@@ -50,10 +50,8 @@ def check(job: ExportJob) -> None:
         ConfigError: not this dataset's tokenizer, special tokens that differ from fairseq's, or paragraphs that cannot
             be told apart.
     """
-    card, roberta, where = read_card(job.tokenizer), SPECIAL_TOKEN_SETS["roberta"], str(job.tokenizer)
-    if card.fingerprint != job.dataset.made_from["tokenizer"]["fingerprint"]:
-        fix = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
-        raise ConfigError("the dataset was packed with another tokenizer", where=where, fix=fix)
+    card, roberta = read_card(job.tokenizer), SPECIAL_TOKEN_SETS["roberta"]
+    refuse_other_tokenizer(job.dataset, card.fingerprint, where=job.tokenizer, fix=PASS_TOKENIZER)
     _check_special(job.tokenizer, card)
     if (job.options.unit or "document") != "document" and job.dataset.newline < len(
         roberta.head

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from jprep.dataset.indexed.split import IndexedSplit
-from jprep.dataset.manifest import TRAIN, WORD_START, read_dataset
+from jprep.dataset.manifest import TRAIN, WORD_START, find_split, read_dataset
 from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.config import Packing
 from jprep.dataset.sampling.documents import drop_first_labels, number_documents
@@ -203,11 +203,7 @@ def open_split_data(
         DamagedError: the sources of its parts cannot be told from the manifest.
     """
     dataset = read_dataset(folder)
-    names = [one.name for one in dataset.splits]
-    if split not in names:
-        raise ConfigError(
-            f"this dataset has no split {split!r}", where=str(folder), fix=f"available splits: {', '.join(names)}"
-        )
+    find_split(dataset, split, folder)
     tokens = IndexedSplit(folder / split, dataset.dtype)
     separators = SeparatorIds(dataset.end, dataset.newline)
     sources = source_ranges(dataset, split) if by_source else ()

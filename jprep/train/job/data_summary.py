@@ -13,7 +13,7 @@ from jprep.dataset.conversations.encoding import ChatEncoder, Conversations
 from jprep.dataset.conversations.sampler import ConversationSampler
 from jprep.dataset.conversations.template import read_template
 from jprep.dataset.labelled.reader import RowCounts
-from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
+from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset, refuse_other_tokenizer
 from jprep.dataset.mix import MixConfig, plain_mix
 from jprep.dataset.sampling.masking import Masking, check_words
 from jprep.dataset.sampling.mixed_order import SourceUse
@@ -229,9 +229,8 @@ def conversation_sampler(
 
 
 def _check_tokenizer(dataset: DatasetManifest, folder: Path, tokenizer: Tokenizer) -> None:
-    if dataset.made_from["tokenizer"]["fingerprint"] != tokenizer.card.fingerprint:
-        fix = f"use the tokenizer that it was packed with, or pack it again with {tokenizer.folder}"
-        raise ConfigError("the dataset was packed with another tokenizer", where=str(folder), fix=fix)
+    fix = f"use the tokenizer that it was packed with, or pack it again with {tokenizer.folder}"
+    refuse_other_tokenizer(dataset, tokenizer.card.fingerprint, where=folder, fix=fix)
     if dataset.vocab_size != tokenizer.vocab_size:
         what = f"the dataset has {dataset.vocab_size} ids, and the tokenizer {tokenizer.vocab_size}"
         raise ConfigError(what, where=str(folder), fix="pack it again with `jprep dataset pack … --restart`")

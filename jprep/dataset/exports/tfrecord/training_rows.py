@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.dataset.exports.base import ExportedSplit, ExportJob, ExportOptions
+from jprep.dataset.exports.base import PASS_TOKENIZER, ExportedSplit, ExportJob, ExportOptions
 from jprep.dataset.exports.tfrecord.layouts import LAYOUTS, FeatureArrays, RowOptions
 from jprep.dataset.exports.tfrecord.wire import examples, frame_records
-from jprep.dataset.manifest import verify_split
+from jprep.dataset.manifest import refuse_other_tokenizer, verify_split
 from jprep.dataset.sampling.config import MaskingConfig
 from jprep.dataset.sampling.masking import MaskedRows, Masking, check_words
 from jprep.dataset.sampling.pair_sampler import PairSampler
@@ -243,9 +243,7 @@ def _masks(options: ExportOptions) -> str:
 
 def _settings(job: ExportJob) -> Settings:
     options, tokenizer = job.options, load_tokenizer(job.tokenizer)
-    if tokenizer.card.fingerprint != job.dataset.made_from["tokenizer"]["fingerprint"]:
-        fix = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
-        raise ConfigError("the dataset was packed with another tokenizer", where=str(job.tokenizer), fix=fix)
+    refuse_other_tokenizer(job.dataset, tokenizer.card.fingerprint, where=job.tokenizer, fix=PASS_TOKENIZER)
     if options.whole_word:
         check_words(job.dataset.made_from, str(job.folder), "leave out --whole-word")
     masking = MaskingConfig(whole_word=bool(options.whole_word))
