@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from jprep.corpus.document import KEEP, SENTENCE, UNMARK, Document, Reject, Tally, sentences
 from jprep.corpus.signals.batch import TextBatch
@@ -57,25 +57,16 @@ class DocumentProcessor:
             yield from (next(left) if isinstance(item, Document) else item for item in batch)
 
     def _normalize(self, docs: list[Document]) -> None:
-        """Normalize many documents in one call: normalizers work line by line, and short calls are slow."""
         texts = [doc.text for doc in docs]
-        joined = "\n".join(texts)
-        lines = joined
-        for normalizer in self._normalizers:
-            lines = normalizer.apply(lines)
-        split = lines.split("\n")
-        if docs and len(split) != joined.count("\n") + 1:
-            names = ", ".join(normalizer.name for normalizer in self._normalizers)
-            raise JprepError("a normalizer changed the number of lines", where=names, fix="correct the plugin")
+        lines = normalize_lines(texts, self._normalizers)
         # `strip` returns the line itself where it can, which makes this faster than looking at each document.
-        solid = all(map(str.strip, split))
-        if solid and len(split) == len(docs):
-            for doc, line in zip(docs, split, strict=True):
+        solid = all(map(str.strip, lines))
+        if solid and len(lines) == len(docs):
+            for doc, line in zip(docs, lines, strict=True):
                 doc.text = line
             return
-        ends = list(accumulate(text.count("\n") + 1 for text in texts))
-        for doc, start, end in zip(docs, [0, *ends], ends, strict=False):
-            doc.text = "\n".join(split[start:end]) if solid else self._remove_blank(split[start:end])
+        for doc, (start, end) in zip(docs, line_ranges(texts), strict=True):
+            doc.text = "\n".join(lines[start:end]) if solid else self._remove_blank(lines[start:end])
 
     def _judge(self, docs: list[Document]) -> list[Document | Reject]:
         """Mark the sentences of some documents and filter them; a document that a filter drops becomes a reject."""
@@ -96,6 +87,35 @@ class DocumentProcessor:
         if len(kept) < len(lines):
             self.tally["lines.blank"] += len(lines) - len(kept)
         return "\n".join(kept)
+
+
+def normalize_lines(texts: Sequence[str], normalizers: Sequence[Normalizer]) -> list[str]:
+    """Normalize many texts in one call: normalizers work line by line, and short calls are slow.
+
+    Args:
+        texts: the texts, each with any number of lines.
+        normalizers: applied in order.
+
+    Returns:
+        The lines of all texts, text by text; see `line_ranges`.
+
+    Raises:
+        JprepError: a normalizer added or removed lines, so that they cannot be told apart by text.
+    """
+    joined = "\n".join(texts)
+    normalized = joined
+    for normalizer in normalizers:
+        normalized = normalizer.apply(normalized)
+    lines = normalized.split("\n") if texts else []
+    if texts and len(lines) != joined.count("\n") + 1:
+        names = ", ".join(normalizer.name for normalizer in normalizers)
+        raise JprepError("a normalizer changed the number of lines", where=names, fix="correct the plugin")
+    return lines
+
+
+def line_ranges(texts: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield the index of each text's first line in the lines of all texts, and of the line after its last."""
+    return pairwise(accumulate((text.count("\n") + 1 for text in texts), initial=0))
 
 
 def filter_batch(

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from jprep.corpus.config import make_described_step, make_step
 from jprep.corpus.document import UNMARK, WORD, Document
-from jprep.corpus.processing import segment_documents
+from jprep.corpus.processing import line_ranges, normalize_lines, segment_documents
 from jprep.corpus.step import provenance_of
-from jprep.errors import ConfigError, JprepError, MismatchError
+from jprep.errors import ConfigError, MismatchError
 from jprep.tokenizer.card import TokenizerCard, read_card, verify_files
 from jprep.tokenizer.encoding.batch import BatchEncoder, EncodedBatch, Ids, Offsets, TokenSpans, interleave
 from jprep.tokenizer.encoding.segment_encoder import SegmentEncoder
@@ -325,16 +325,10 @@ class Tokenizer:
         return done + self._normalize_page(texts[start:])
 
     def _normalize_page(self, texts: list[str]) -> list[str]:
-        lines = "\n".join(texts)
-        for step in self._normalizers:
-            lines = step.apply(lines)
-        split, sizes = lines.split("\n"), [text.count("\n") + 1 for text in texts]
-        if texts and len(split) != sum(sizes):
-            names = ", ".join(step.name for step in self._normalizers)
-            raise JprepError("a normaliser changed the number of lines", where=names, fix="fix the plugin")
-        if len(split) == len(texts):
-            return split
-        return ["\n".join(split[start:end]) for start, end in pairwise(accumulate(sizes, initial=0))]
+        lines = normalize_lines(texts, self._normalizers)
+        if len(lines) == len(texts):
+            return lines
+        return ["\n".join(lines[start:end]) for start, end in line_ranges(texts)]
 
     def _marked(self, texts: list[str], normalized: bool) -> list[str]:
         """Return texts with marked words; those without marks are segmented with the corpus's steps."""
