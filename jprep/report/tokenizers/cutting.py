@@ -14,8 +14,9 @@ from jprep.corpus.config import DEFAULT_SEGMENTER, make_step
 from jprep.corpus.document import WORD
 from jprep.errors import ConfigError, MachineError
 from jprep.report.tokenizers.texts import KindOfText
+from jprep.tokenizer.encoding.batch import TokenSpans
 from jprep.tokenizer.evaluation import Scores, TokenizerAdapter
-from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, text_offsets
+from jprep.tokenizer.evaluation.adapter import text_offsets
 from jprep.tokenizer.evaluation.boundaries import token_boundaries, word_boundaries
 from jprep.tokenizer.evaluation.compare import preprocessing
 from jprep.tokenizer.evaluation.evaluate import Preprocess, evaluate
@@ -122,14 +123,14 @@ class PreparedTokenizers:
 
 def encoded(
     encoder: TokenizerAdapter, prepare: Preprocess, paragraphs: list[str]
-) -> tuple[TokenizerAdapter, list[str], EncodingWithOffsets]:
+) -> tuple[TokenizerAdapter, list[str], TokenSpans]:
     """Return a tokenizer, paragraphs as it expects them, with word marks, and their tokens."""
     ready = [separate_words(each) if encoder.spaced else each for each in prepare(paragraphs)]
     given = ready if encoder.marked else [each.replace(WORD, "") for each in ready]
     return encoder, ready, encoder.encode(given)
 
 
-def _pieces(encoder: TokenizerAdapter, marked: list[str], found: EncodingWithOffsets) -> Iterator[CutPiece]:
+def _pieces(encoder: TokenizerAdapter, marked: list[str], found: TokenSpans) -> Iterator[CutPiece]:
     text = "".join(each.replace(WORD, "") for each in marked)
     words = np.flatnonzero(word_boundaries(marked))
     boundaries = token_boundaries(found, text_offsets([text])).copy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,8 +31,8 @@ class TokenSpans(NamedTuple):
     Attributes:
         ids: ids of all texts, concatenated, int32, (tokens,).
         offsets: text i is `ids[offsets[i]:offsets[i + 1]]`, (texts + 1,).
-        starts: index of a token's first character in its text, (tokens,).
-        ends: index after its last character, (tokens,).
+        starts: index in its text of the first character of which a token has a part, (tokens,).
+        ends: index after the last such character, (tokens,).
     """
 
     ids: Any
@@ -87,10 +88,14 @@ def grown(array: GrowingArray, size: int) -> GrowingArray:
     return longer
 
 
+def token_spans(ids: Sequence[Sequence[int]], spans: Sequence[Sequence[tuple[int, int]]]) -> TokenSpans:
+    """Return the ids of texts, and the first character and the end of each token, as arrays."""
+    offsets = cumulative_offsets(map(len, ids))
+    flat = np.fromiter(chain.from_iterable(ids), np.int32, int(offsets[-1]))
+    places = np.fromiter(chain.from_iterable(chain.from_iterable(spans)), np.int64, 2 * len(flat)).reshape(-1, 2)
+    return TokenSpans(flat, offsets, places[:, 0], places[:, 1])
+
+
 def spans_of(encodings: Sequence[Any]) -> TokenSpans:
     """Return encodings of the library `tokenizers` as arrays."""
-    offsets = cumulative_offsets(len(each.ids) for each in encodings)
-    ids = np.fromiter((number for each in encodings for number in each.ids), np.int32, int(offsets[-1]))
-    flat = (place for each in encodings for span in each.offsets for place in span)
-    spans = np.fromiter(flat, np.int64, 2 * len(ids)).reshape(-1, 2)
-    return TokenSpans(ids, offsets, spans[:, 0], spans[:, 1])
+    return token_spans([each.ids for each in encodings], [each.offsets for each in encodings])

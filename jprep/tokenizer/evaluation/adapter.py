@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jprep.tokenizer.encoding.batch import cumulative_offsets
+from jprep.tokenizer.encoding.batch import TokenSpans, cumulative_offsets
 from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
 from jprep.tokenizer.vocabulary import SPACE
 
 Integers = NDArray[np.int64]
-
-
-class EncodingWithOffsets(NamedTuple):
-    """A batch of encoded texts.
-
-    Attributes:
-        ids: ids of all texts, concatenated, shape [tokens].
-        offsets: text i is `ids[offsets[i]:offsets[i + 1]]`, shape [texts + 1].
-        starts: index of the character of its text at, or in, which a token begins, shape [tokens].
-        ends: index after the last character of its text of which a token has a part, shape [tokens].
-    """
-
-    ids: NDArray[Any]
-    offsets: Integers
-    starts: Integers
-    ends: Integers
 
 
 class TokenizerAdapter(ABC):
@@ -64,11 +48,11 @@ class TokenizerAdapter(ABC):
     segmenter: dict[str, Any] | None = None
 
     @abstractmethod
-    def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
+    def encode(self, texts: Sequence[str]) -> TokenSpans:
         """Return tokens of normalised texts (with word marks if `marked`), with positions in the unmarked texts."""
 
     @abstractmethod
-    def decode(self, encoded: EncodingWithOffsets) -> list[str]:
+    def decode(self, encoded: TokenSpans) -> list[str]:
         """Return the texts of encoded tokens."""
 
     @abstractmethod

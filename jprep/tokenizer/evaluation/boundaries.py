@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from jprep.corpus.code_points import code_points
 from jprep.corpus.document import WORD
-from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, text_offsets
+from jprep.tokenizer.encoding.batch import TokenSpans
+from jprep.tokenizer.evaluation.adapter import Integers, text_offsets
 
 Positions = NDArray[np.bool_]
 """A flag for each of the positions 0 … characters of the concatenated texts."""
@@ -65,7 +66,7 @@ def count_cutting(texts: Sequence[str], words: Positions, tokens: Positions) -> 
     return int(np.count_nonzero(crossing & ~(whole[starts] & whole[stops])))
 
 
-def token_boundaries(encoded: EncodingWithOffsets, bases: Integers) -> Positions:
+def token_boundaries(encoded: TokenSpans, bases: Integers) -> Positions:
     """Return the positions where a token begins or ends, or where text begins or ends that no token covers.
 
     A token that begins inside a character whose first byte belongs to another token gives no boundary.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,8 @@ import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.encoding.batch import cumulative_offsets
+from jprep.tokenizer.encoding.batch import TokenSpans, spans_of, token_spans
 from jprep.tokenizer.evaluation.adapter import (
-    EncodingWithOffsets,
-    Integers,
     TokenizerAdapter,
     partial_character_ids,
     piece_spelling,
@@ -64,12 +62,11 @@ class HuggingFaceAdapter(TokenizerAdapter):
         ordinary = {piece: number for piece, number in vocabulary.items() if piece not in special}
         self.parts = partial_character_ids(ordinary, self.size, byte_level=byte_level)
 
-    def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
+    def encode(self, texts: Sequence[str]) -> TokenSpans:
         """See `TokenizerAdapter`."""
-        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return _encoded([each.ids for each in encodings], [each.offsets for each in encodings])
+        return spans_of(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
 
-    def decode(self, encoded: EncodingWithOffsets) -> list[str]:
+    def decode(self, encoded: TokenSpans) -> list[str]:
         """See `TokenizerAdapter`."""
         return self._tokenizer.decode_batch(_lists(encoded), skip_special_tokens=False)
 
@@ -110,12 +107,12 @@ class SentencePieceAdapter(TokenizerAdapter):
         self.size, self.unknown = self._model.get_piece_size(), self._model.unk_id()
         self.parts = np.array([self._model.is_byte(number) for number in range(self.size)], bool)
 
-    def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
+    def encode(self, texts: Sequence[str]) -> TokenSpans:
         """See `TokenizerAdapter`."""
         encodings = self._model.encode(list(texts), return_type="offset_mapping", num_threads=1)
-        return _encoded([each["ids"] for each in encodings], [each["offsets"] for each in encodings])
+        return token_spans([each["ids"] for each in encodings], [each["offsets"] for each in encodings])
 
-    def decode(self, encoded: EncodingWithOffsets) -> list[str]:
+    def decode(self, encoded: TokenSpans) -> list[str]:
         """See `TokenizerAdapter`."""
         decoded: list[str] = self._model.decode(_lists(encoded))
         return decoded
@@ -147,11 +144,11 @@ class TransformersAdapter(TokenizerAdapter):
         ordinary = {piece: number for piece, number in pieces.items() if piece not in special}
         self.parts = partial_character_ids(ordinary, self.size, byte_level=False)
 
-    def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
+    def encode(self, texts: Sequence[str]) -> TokenSpans:
         """See `TokenizerAdapter`."""
-        return EncodingWithOffsets(*self._tokenizer.encode_with_spans(texts))
+        return self._tokenizer.encode_with_spans(texts)
 
-    def decode(self, encoded: EncodingWithOffsets) -> list[str]:
+    def decode(self, encoded: TokenSpans) -> list[str]:
         """See `TokenizerAdapter`."""
         return self._tokenizer.decode_batch(encoded.ids, encoded.offsets)
 
@@ -164,15 +161,6 @@ class TransformersAdapter(TokenizerAdapter):
         return [piece_spelling(self._tokenizer.piece_of(number), byte_level=False) for number in range(self.size)]
 
 
-def _encoded(ids: Sequence[Sequence[int]], spans: Sequence[Sequence[tuple[int, int]]]) -> EncodingWithOffsets:
-    offsets = cumulative_offsets([len(each) for each in ids])
-    flat = np.fromiter(chain.from_iterable(ids), np.int32, offsets[-1])
-    places: Integers = np.fromiter(chain.from_iterable(chain.from_iterable(spans)), np.int64, 2 * offsets[-1]).reshape(
-        -1, 2
-    )
-    return EncodingWithOffsets(flat, offsets, places[:, 0], places[:, 1])
-
-
-def _lists(encoded: EncodingWithOffsets) -> list[list[int]]:
+def _lists(encoded: TokenSpans) -> list[list[int]]:
     ids = encoded.ids.tolist()
     return [ids[start:end] for start, end in pairwise(encoded.offsets.tolist())]

@@ -11,10 +11,9 @@ import numpy as np
 from jprep.corpus.document import WORD
 from jprep.errors import JprepError
 from jprep.tokenizer.encoding.batch import EncodedBatch as Ids
-from jprep.tokenizer.encoding.batch import cumulative_offsets
+from jprep.tokenizer.encoding.batch import TokenSpans, cumulative_offsets
 from jprep.tokenizer.encoding.word_encoder import WordEncoder
 from jprep.tokenizer.evaluation.adapter import (
-    EncodingWithOffsets,
     Integers,
     TokenizerAdapter,
     continuation_ids,
@@ -62,15 +61,14 @@ class JprepAdapter(TokenizerAdapter):
         self._inside = continuation_ids(vocabulary, self.size, byte_level=byte_level)
         self._characters = np.asarray(self._tokenizer.characters, np.int64)
 
-    def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
+    def encode(self, texts: Sequence[str]) -> TokenSpans:
         """See `TokenizerAdapter`.
 
         Raises:
             JprepError: the tokens do not cover the texts.
         """
         if self._tokenizer.card.config.whole_words:
-            found = self._tokenizer.encode_with_spans(texts)
-            return EncodingWithOffsets(found.ids, found.offsets, found.starts, found.ends)
+            return self._tokenizer.encode_with_spans(texts)
         ids, offsets = self._tokenizer.encode_batch(self._with_marks(texts), normalized=True)
         bases = text_offsets([text.replace(WORD, "") for text in texts])
         by_words = self.marked and self.model == "wordpiece"
@@ -81,7 +79,7 @@ class JprepAdapter(TokenizerAdapter):
             raise JprepError("the tokens do not cover the text", where=self.name, fix=fix)
         shift = np.repeat(bases[:-1], np.diff(offsets))
         # Readers expect a token that begins inside a character to begin with that character.
-        return EncodingWithOffsets(ids, offsets, ends[:-1] - self._inside[ids] - shift, ends[1:] - shift)
+        return TokenSpans(ids, offsets, ends[:-1] - self._inside[ids] - shift, ends[1:] - shift)
 
     def _with_marks(self, texts: Sequence[str]) -> list[str]:
         """Add a mark to texts of one word, which would count as raw text without one."""
@@ -112,7 +110,7 @@ class JprepAdapter(TokenizerAdapter):
         ends: list[int] = cumulative_offsets(units.ids)[1:].tolist()
         return ends
 
-    def decode(self, encoded: EncodingWithOffsets) -> list[str]:
+    def decode(self, encoded: TokenSpans) -> list[str]:
         """See `TokenizerAdapter`."""
         return self._tokenizer.decode_batch(encoded.ids, encoded.offsets)
 

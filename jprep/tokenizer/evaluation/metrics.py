@@ -11,7 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from jprep.corpus.document import WORD
-from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, TokenizerAdapter, text_offsets
+from jprep.tokenizer.encoding.batch import TokenSpans
+from jprep.tokenizer.evaluation.adapter import Integers, TokenizerAdapter, text_offsets
 from jprep.tokenizer.evaluation.boundaries import (
     Positions,
     boundary_candidates,
@@ -181,7 +182,7 @@ def renyi_efficiency(uses: Integers) -> float:
     return float(np.log((shares**RENYI_ORDER).sum()) / (1 - RENYI_ORDER) / np.log(len(uses)))
 
 
-def pieces(text: str, encoded: EncodingWithOffsets) -> list[str]:
+def pieces(text: str, encoded: TokenSpans) -> list[str]:
     """Cut a text at its token boundaries."""
     places = np.flatnonzero(token_boundaries(encoded, text_offsets([text]))[1:-1]) + 1
     ends = [0, *places.tolist(), len(text)]

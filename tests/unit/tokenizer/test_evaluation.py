@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, InputError, JprepError
 from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.encoding.batch import TokenSpans
 from jprep.tokenizer.evaluation import (
-    EncodingWithOffsets,
     RoundTripDifference,
     TokenizerAdapter,
     evaluate,
@@ -53,7 +53,7 @@ class ToyTokenizer(TokenizerAdapter):
         self.seen = list(texts)
         flat = np.array([token for text in texts for token in self.of(text)], np.int64).reshape(-1, 3)
         offsets = np.cumsum([0, *(len(self.of(text)) for text in texts)])
-        return EncodingWithOffsets(flat[:, 0], offsets, flat[:, 1], flat[:, 2])
+        return TokenSpans(flat[:, 0], offsets, flat[:, 1], flat[:, 2])
 
     def decode(self, encoded):
         return [text.replace("x", "") for text in self.seen]
