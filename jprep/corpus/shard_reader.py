@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from jprep.corpus.store import REBUILD
+from jprep.corpus.store import REBUILD, open_shard
 from jprep.engine.stage import Output
-from jprep.errors import JprepError
 from jprep.io.verified_files import verify_file
 
 _BATCH_BYTES = 8 << 20  # decompressed bytes of a column per batch
@@ -45,7 +41,7 @@ def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
         JprepError: the file is missing or damaged.
     """
     try:
-        with _opened(folder / file.path) as parquet:
+        with open_shard(folder / file.path, "") as parquet:
             return CorpusShard(file.path, file.sha256, sum(_sizes(parquet, column)))
     except Exception:  # a damaged footer can raise anything
         verify_file(folder / file.path, file.sha256, REBUILD)
@@ -64,7 +60,7 @@ def read_batches(folder: Path, part: CorpusShard, columns: list[str]) -> Iterato
         DamagedError: the hash of the file differs from the manifest. Damaged text can often still be decompressed.
         JprepError: the file cannot be read.
     """
-    with _opened(verify_file(folder / part.path, part.sha256, REBUILD)) as parquet:
+    with open_shard(folder / part.path, part.sha256) as parquet:
         groups, size = list[int](), 0
         sizes = _sizes(parquet, columns[0])
         for group, group_size in enumerate(sizes):
@@ -79,12 +75,3 @@ def _sizes(parquet: Any, column: str) -> list[int]:
     groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
     names = [parquet.schema.column(i).path for i in range(len(parquet.schema))]
     return [group.column(names.index(column)).total_uncompressed_size for group in groups]
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as parquet:
-            yield parquet
-    except (OSError, pa.ArrowException) as error:
-        raise JprepError(f"cannot read a shard: {error}", where=str(path), fix=REBUILD) from error

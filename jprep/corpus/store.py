@@ -228,7 +228,7 @@ def read_rows(
         DamagedError: the file is missing or damaged.
         MachineError: it cannot be read.
     """
-    with _opened(folder, file, fix) as parquet:
+    with open_shard(folder / file.path, file.sha256, fix) as parquet:
         for batch in parquet.iter_batches(batch_size=_READ_ROWS, columns=_present(parquet, kind, columns)):
             yield from _rows(batch, kind, columns)
 
@@ -249,7 +249,7 @@ def read_rows_at(
         DamagedError: the file is missing or damaged.
         MachineError: it cannot be read.
     """
-    with _opened(folder, file, REBUILD) as parquet:
+    with open_shard(folder / file.path, file.sha256) as parquet:
         begin = 0
         for group in range(parquet.num_row_groups):
             end = begin + parquet.metadata.row_group(group).num_rows
@@ -260,14 +260,25 @@ def read_rows_at(
 
 
 @contextlib.contextmanager
-def _opened(folder: Path, file: Output, fix: str) -> Iterator[Any]:
-    """Open a file whose hash matches, and translate the errors of reading it."""
+def open_shard(path: Path, sha256: str, fix: str = REBUILD) -> Iterator[Any]:
+    """Open a Parquet file of a corpus as a `ParquetFile`; errors of reading it within the block are translated.
+
+    Args:
+        path: the file.
+        sha256: its hash, which is verified first; damaged text can often still be decompressed. "" skips this.
+        fix: fix to show in the error about a damaged file.
+
+    Raises:
+        DamagedError: the file is missing, or has another hash.
+        JprepError: the file cannot be read.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = verify_file(folder / file.path, file.sha256, fix)
+    if sha256:
+        verify_file(path, sha256, fix)
     try:
-        with pq.ParquetFile(path) as parquet:
+        with pq.ParquetFile(path, pre_buffer=False) as parquet:  # the default keeps the whole file in memory
             yield parquet
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise JprepError(f"cannot read a shard: {error}", where=str(path), fix=fix) from error

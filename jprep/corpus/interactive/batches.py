@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.store import REBUILD, Manifest, row_schema, schema_metadata
+from jprep.corpus.store import REBUILD, Manifest, open_shard, row_schema, schema_metadata
 from jprep.engine.stage import Output
-from jprep.errors import ConfigError, JprepError
+from jprep.errors import ConfigError
 from jprep.io.verified_files import verify_file
 
 
@@ -98,7 +96,7 @@ def read_batches(selection: Selection, rows: int) -> Iterator[pa.RecordBatch]:
         raise ConfigError(f"a batch cannot have {rows} rows", where=str(selection.folder), fix="e.g. batches(1000)")
     schema, columns = selection.schema, list(selection.columns)
     for part in selection.parts:
-        with _opened(selection.folder, part) as parquet:
+        with open_shard(selection.folder / part.path, part.sha256) as parquet:
             for batch in parquet.iter_batches(batch_size=rows, columns=columns):
                 yield conform(batch, schema)
 
@@ -107,20 +105,10 @@ def read_row_groups(selection: Selection) -> Iterator[pa.RecordBatch]:
     """Verify each file and yield its row groups, each of about a million characters; see `read_batches`."""
     schema, columns = selection.schema, list(selection.columns)
     for part in selection.parts:
-        with _opened(selection.folder, part) as parquet:
+        with open_shard(selection.folder / part.path, part.sha256) as parquet:
             for group in range(parquet.num_row_groups):
                 batches = parquet.read_row_group(group, columns=columns).to_batches()
                 yield from (conform(batch, schema) for batch in batches)
-
-
-@contextlib.contextmanager
-def _opened(folder: Path, part: Output) -> Iterator[pq.ParquetFile]:
-    path = verify_file(folder / part.path, part.sha256, REBUILD)
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as parquet:
-            yield parquet
-    except (OSError, pa.ArrowException) as error:
-        raise JprepError(f"cannot read a shard: {error}", where=str(path), fix=REBUILD) from error
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import xxhash
 
-from jprep.corpus.store import REBUILD, Manifest
+from jprep.corpus.store import Manifest, open_shard
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.output_kinds import INDEX
@@ -25,7 +25,6 @@ from jprep.engine.stage import Output
 from jprep.errors import DamagedError, MachineError
 from jprep.io.atomic import atomic_path
 from jprep.io.os_errors import translate_read_errors
-from jprep.io.verified_files import verify_file
 
 _RECORD = np.dtype([("key", "<u8"), ("part", "<u4"), ("row", "<u4")])
 _SEGMENT = 1 << 22  # records sorted at a time: 64 MiB
@@ -122,10 +121,8 @@ def _segments(folder: Path, files: Sequence[Output]) -> Iterator[Any]:
 
 
 def _records(folder: Path, file: Output, part: int) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
     row = 0
-    with pq.ParquetFile(verify_file(folder / file.path, file.sha256, REBUILD)) as parquet:
+    with open_shard(folder / file.path, file.sha256) as parquet:
         for batch in parquet.iter_batches(batch_size=_ROWS, columns=["id", "title"]):
             ids, titles = (batch[name].to_pylist() for name in ("id", "title"))
             yield _records_of([_hash(_own_part(each)) for each in ids], range(row, row + len(ids)), part)
