@@ -111,22 +111,20 @@ class SumStage(Stage):
         yield from merge_runs(runs, root / self.name, keys)
 
 
-class MergeCountsStage(Stage):
-    """Put the ranges together, drop the rarest units, and write the input of the training.
+class SingleTaskStage(Stage):
+    """A stage with one task, which puts the ranges of a `SumStage` together.
 
     Args:
         summing: the stage before.
-        counted: receipts of the first stage.
-        summed: receipts of the stage before.
+        files: what the task reads, and nobody after it.
+
+    Attributes:
+        max_words: how many units are kept.
+        files: see above.
     """
 
-    name = FOLDER
-
-    def __init__(self, summing: SumStage, counted: list[Receipt], summed: list[Receipt]) -> None:
-        self._fields, self._max_words = summing.fields(), summing.max_words
-        samples = [output for output in list_outputs(counted) if output.folder == SAMPLES]
-        self._files = [*samples, *list_outputs(summed)]
-        self._counts = sum_counts([receipt.counts for receipt in summed])
+    def __init__(self, summing: SumStage, files: list[Output]) -> None:
+        self._fields, self.max_words, self.files = summing.fields(), summing.max_words, files
 
     def fields(self) -> dict[str, Any]:
         """Return what was counted, and how many units are kept."""
@@ -138,23 +136,41 @@ class MergeCountsStage(Stage):
 
     def tasks(self) -> Iterator[Task]:
         """Yield the only task."""
-        yield Task("results", None, 1, fingerprint({"files": [output.sha256 for output in self._files]}))
+        yield Task("results", None, 1, fingerprint({"files": [output.sha256 for output in self.files]}))
 
     def consumes(self, task: Task) -> Iterator[tuple[Output, list[str]]]:
-        """Yield the files of the ranges and of the sample."""
-        yield from ((file, [task.id]) for file in self._files)
+        """Yield the files."""
+        yield from ((file, [task.id]) for file in self.files)
+
+    def files_in(self, folder: str) -> list[Output]:
+        """Return the files in the folders of this name."""
+        return [file for file in self.files if file.folder == folder]
+
+
+class MergeCountsStage(SingleTaskStage):
+    """Put the ranges together, drop the rarest units, and write the input of the training.
+
+    Args:
+        summing: the stage before.
+        counted: receipts of the first stage.
+        summed: receipts of the stage before.
+    """
+
+    name = FOLDER
+
+    def __init__(self, summing: SumStage, counted: list[Receipt], summed: list[Receipt]) -> None:
+        samples = [output for output in list_outputs(counted) if output.folder == SAMPLES]
+        super().__init__(summing, [*samples, *list_outputs(summed)])
+        self._counts = sum_counts([receipt.counts for receipt in summed])
 
     def run(self, task: Task, root: Path) -> Result:
         """Select from the units of all ranges, in order."""
-        top, characters = select_top(self._of(UNITS), self._max_words, root), Counter[int]()
-        for file in self._of(CHARACTERS):
+        top, characters = select_top(self.files_in(UNITS), self.max_words, root), Counter[int]()
+        for file in self.files_in(CHARACTERS):
             characters.update(read_characters(verify_file(root / file.path, file.sha256)))
         distinct, total = (self._counts.get(name, 0) for name in ("units.distinct", "units.total"))
-        samples = (read_verified(root / file.path, file.sha256) for file in self._of(SAMPLES))
+        samples = (read_verified(root / file.path, file.sha256) for file in self.files_in(SAMPLES))
         return write_results(root, UnitTotals(top, characters, distinct, total), samples)
-
-    def _of(self, folder: str) -> list[Output]:
-        return [file for file in self._files if file.folder == folder]
 
 
 def select_top(files: Iterable[Output], most: int, root: Path) -> TopUnits:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jprep.engine.fingerprint import fingerprint
 from jprep.engine.runner import list_outputs, sum_counts
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.verified_files import verify_file
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.counting.merging import UNITS, SumStage, select_top
+from jprep.tokenizer.counting.merging import UNITS, SingleTaskStage, SumStage, select_top
 from jprep.tokenizer.counting.results import write_units
 from jprep.tokenizer.counting.sequences import VERSION, SequenceFinder, frequent_words, symbol_count
 from jprep.tokenizer.counting.sorted_runs import exact_sum
@@ -66,7 +65,7 @@ class CountSequencesStage(Stage):
         return SequenceFinder(words, self._config)
 
 
-class SelectSequencesStage(Stage):
+class SelectSequencesStage(SingleTaskStage):
     """Put the ranges together, and drop the rarest sequences.
 
     Args:
@@ -78,29 +77,12 @@ class SelectSequencesStage(Stage):
     path = f"{name}/sequences.tsv"
 
     def __init__(self, summing: SumStage, summed: list[Receipt]) -> None:
-        self._fields, self._max_words = summing.fields(), summing.max_words
-        self._files = list_outputs(summed)
+        super().__init__(summing, list_outputs(summed))
         self._total = sum_counts([receipt.counts for receipt in summed]).get("units.total", 0)
-
-    def fields(self) -> dict[str, Any]:
-        """Return what was counted, and how many sequences are kept."""
-        return self._fields
-
-    def total(self) -> int:
-        """Return the number of tasks, 1."""
-        return 1
-
-    def tasks(self) -> Iterator[Task]:
-        """Yield the only task."""
-        yield Task("results", None, 1, fingerprint({"files": [output.sha256 for output in self._files]}))
-
-    def consumes(self, task: Task) -> Iterator[tuple[Output, list[str]]]:
-        """Yield the files of the ranges."""
-        yield from ((file, [task.id]) for file in self._files)
 
     def run(self, task: Task, root: Path) -> Result:
         """Select from the sequences of all ranges, in order."""
-        kept = select_top((file for file in self._files if file.folder == UNITS), self._max_words, root).rows()
+        kept = select_top(self.files_in(UNITS), self.max_words, root).rows()
         cut = self._total - exact_sum(kept[1])
         return Result(
             [write_units(root, self.path, kept)], {"sequences.total": self._total, "sequences.cut.total": cut}
