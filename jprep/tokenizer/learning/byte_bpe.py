@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from jprep.tokenizer.learning.selection import learn_fitting, select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, read_units, write_units
 from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
-from jprep.tokenizer.sources.joins import PairJoins, complete
+from jprep.tokenizer.sources.joins import PairJoins, complete, merged
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import Vocabulary, VocabularyPiece
 
@@ -86,34 +85,14 @@ class _Replay:
 
     def reached(self, pieces: Sequence[str], needed: int) -> tuple[list[str], int]:
         """Return the first `needed` pieces that the earlier merges leave in two symbols, and how many were skipped."""
-        made: list[str] = []
-        ranks: dict[tuple[str, str], int] = {}
-        skipped = 0
+        made, joins, skipped = list[str](), PairJoins(()), 0
         for piece in pieces:
             if len(made) == needed:
                 break
-            pair = _merged(piece, ranks)
+            pair = merged(piece, joins, least=2)
             if len(pair) == 2:
-                ranks[pair[0], pair[1]] = len(made)
+                joins.add(*pair)
                 made.append(piece)
             skipped += len(pair) != 2
-        self.merges = list(ranks)
+        self.merges = list(joins.ranks)
         return made, skipped
-
-
-def _merged(text: str, ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Return the symbols of a text after some merges."""
-    parts, none = list(text), len(ranks)
-    while len(parts) > 2:
-        found = [ranks.get(pair, none) for pair in pairwise(parts)]
-        if (best := min(found)) == none:
-            break
-        at = found.index(best)
-        left, right = parts[at : at + 2]
-        joined, at = [], 0
-        while at < len(parts):
-            hit = parts[at] == left and parts[at + 1 : at + 2] == [right]
-            joined.append(left + right if hit else parts[at])
-            at += 1 + hit
-        parts = joined
-    return parts

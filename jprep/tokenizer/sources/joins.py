@@ -1,4 +1,4 @@
-"""Add required pieces to those that were learnt, whatever their counts."""
+"""Replay the joins of BPE on a text, and add required pieces to those that were learnt, whatever their counts."""
 
 from __future__ import annotations
 
@@ -127,10 +127,16 @@ def _fill(joins: Joins, pieces: Iterable[str], known: set[str], room: int) -> li
     return filled
 
 
-def merged(text: str, joins: Joins) -> list[str]:
-    """Return the symbols of a text after all joins: the first in rank, of equal ones the leftmost."""
+def merged(text: str, joins: Joins, least: int = 1) -> list[str]:
+    """Return the symbols of a text after all joins: the first in rank, of equal ones the leftmost.
+
+    Args:
+        text: the text.
+        joins: the joins.
+        least: stop once so few symbols are left.
+    """
     parts = list(text)
-    while len(parts) > 1:
+    while len(parts) > least:
         ranks = [joins.rank(left, right) for left, right in pairwise(parts)]
         if (best := min(ranks)) == _NEVER:
             break
