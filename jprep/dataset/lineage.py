@@ -189,9 +189,11 @@ def find_origin(dataset: DatasetManifest, location: DocumentLocation, corpus: Pa
 
 
 def _in_part(dataset: DatasetManifest, location: DocumentLocation, corpus: Path) -> Iterator[bool]:
-    """Yield whether each document of the shard belongs to the part of the mixture in which the location is."""
-    if not location.mix_part:
-        yield from itertools.repeat(True)
+    """Return whether each document of the shard belongs to the part of the mixture in which the location is."""
+    return _chosen_by_mixture(dataset, location, corpus) if location.mix_part else itertools.repeat(True)
+
+
+def _chosen_by_mixture(dataset: DatasetManifest, location: DocumentLocation, corpus: Path) -> Iterator[bool]:
     parts = msgspec.convert(dataset.made_from["mix"]["parts"], list[MixPart])
     chosen = PartAssignment(parts)
     number = [part.name for part in parts].index(location.mix_part)
