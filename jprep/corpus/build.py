@@ -27,7 +27,7 @@ from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedId
 from jprep.corpus.input_files import InputFile, find_inputs
 from jprep.corpus.stages.inputs import CutInputs, InputsStage
 from jprep.corpus.stages.read import ReadStage, licences, needs_dedup, shard_limit, source_index
-from jprep.corpus.stages.segment import SegmentStage, describe_segmenter
+from jprep.corpus.stages.segment import ClusterFile, RecipeSignals, SegmentStage, describe_segmenter
 from jprep.corpus.stages.sources import task_id_prefix
 from jprep.corpus.store import (
     DOCUMENTS,
@@ -228,7 +228,7 @@ class _Build:
         dedup = self._recipe.corpus.dedup
         frequent = dedup.sentences or dedup.paragraphs
         near = self._near_clusters(read, read_from)
-        clusters = near[0] if near and dedup.exact_needs_near else None
+        clusters = near.file if near and dedup.exact_needs_near else None
         exact = ExactDedup(hashes, f"{STATE}/dedup/", read_from, frequent, clusters)
         deduplicated = self._stage(exact)
         drops = list_outputs(deduplicated)
@@ -237,7 +237,7 @@ class _Build:
         made_from = {"documents": read_from} | self._made_from["words"]
         corpus, documents = self._recipe.corpus, self._made_from["documents"]
         described = [*documents.get("signals", []), *documents.get("line_signals", [])]
-        signals = (corpus.signals, corpus.line_signals, described)
+        signals = RecipeSignals(corpus.signals, corpus.line_signals, described)
         return self._stage(
             SegmentStage(
                 read,
@@ -257,8 +257,8 @@ class _Build:
         self._verify(output for output in hashes if output)
         return hashes
 
-    def _near_clusters(self, read: list[Receipt], read_from: str) -> tuple[Output, bool] | None:
-        """Return the clusters of near-duplicates, and whether documents are dropped; None if that is switched off."""
+    def _near_clusters(self, read: list[Receipt], read_from: str) -> ClusterFile | None:
+        """Return the clusters of near-duplicates; None if the recipe does not look for them."""
         if (config := self._recipe.corpus.dedup.near) is None:
             return None
         folder = f"{STATE}/near/"
@@ -274,7 +274,7 @@ class _Build:
         self._verify([clusters])
         for consumed in (pairs, ranks):
             self._out.consume(consumed, joining, joined)
-        return clusters, config.drop
+        return ClusterFile(clusters, config.drop)
 
     def _verify(self, outputs: Iterable[Output]) -> None:
         """Verify intermediate files, except those that are no longer needed."""

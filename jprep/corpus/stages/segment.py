@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jprep.corpus.config import StepRef, make_step
 from jprep.corpus.dedup.exact import ShardDrops, drops_for_shard
@@ -35,6 +35,32 @@ from jprep.plugins.files import PROVENANCE
 _CHARACTERS = f"{TOTALS_PREFIX}characters"
 
 
+class ClusterFile(NamedTuple):
+    """The clusters of near-duplicates.
+
+    Attributes:
+        file: the output of `NearClusters`, which the caller verifies.
+        drop: whether all but one document of each cluster are dropped.
+    """
+
+    file: Output
+    drop: bool
+
+
+class RecipeSignals(NamedTuple):
+    """The signals of a recipe.
+
+    Attributes:
+        of_documents: those of documents.
+        of_lines: those of lines.
+        described: how the fingerprint describes them all.
+    """
+
+    of_documents: Sequence[StepRef] = ()
+    of_lines: Sequence[StepRef] = ()
+    described: Sequence[dict[str, Any]] = ()
+
+
 class SegmentStage(Stage):
     """Removes duplicates and marks words.
 
@@ -44,10 +70,8 @@ class SegmentStage(Stage):
         segmenter: the segmenter of the recipe.
         made_from: fingerprint fields: the fingerprint of the read stage and the description of the segmenter.
         metadata: metadata of the Parquet schema.
-        near: the clusters of near-duplicates, which the caller verifies, and whether all but one document of each are
-            dropped; None if they were not looked for.
-        signals: the signals of the recipe, those of lines, and how the fingerprint describes them all; measured again
-            of documents that lose lines.
+        near: the clusters of near-duplicates; None if they were not looked for.
+        signals: measured again of documents that lose lines.
         sentences: whether sentences are dropped, in place of lines.
     """
 
@@ -60,12 +84,12 @@ class SegmentStage(Stage):
         segmenter: StepRef,
         made_from: dict[str, Any],
         metadata: dict[str, str],
-        near: tuple[Output, bool] | None = None,
-        signals: tuple[Sequence[StepRef], Sequence[StepRef], Sequence[dict[str, Any]]] = ((), (), ()),
+        near: ClusterFile | None,
+        signals: RecipeSignals,
         *,
         sentences: bool = False,
     ) -> None:
-        self._near, self._described, self._sentences = near, signals, sentences
+        self._near, self._recipe_signals, self._sentences = near, signals, sentences
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
         self._metadata = metadata
 
@@ -77,9 +101,9 @@ class SegmentStage(Stage):
 
     @cached_property
     def _signals(self) -> list[Signal]:
-        refs, line_refs, described = self._described
-        signals = make_signals(refs, line_refs)
-        refuse_changed_files(signals, [signal_hash(each) for each in described])
+        recipe = self._recipe_signals
+        signals = make_signals(recipe.of_documents, recipe.of_lines)
+        refuse_changed_files(signals, [signal_hash(each) for each in recipe.described])
         return signals
 
     def __getstate__(self) -> dict[str, Any]:
@@ -111,7 +135,7 @@ class SegmentStage(Stage):
         """Rewrite a file of documents without duplicates and with words."""
         shard, output, counts = task.payload
         drops = drops_for_shard(shard, root, self._drops)
-        members = members_of_shard(shard, root, self._near[0]) if self._near else {}
+        members = members_of_shard(shard, root, self._near.file) if self._near else {}
         if not drops and not members and not self._step.marks:
             verify_file(root / output.path, output.sha256)
             return _link_unchanged(root, output, counts)
@@ -131,7 +155,7 @@ class SegmentStage(Stage):
         """Return a document without repeated lines or sentences and with its cluster, or as a reject."""
         if row in drops.documents:
             return reject(doc, "dedup.documents", "duplicate")
-        if member and self._near and self._near[1] and not member.keep:
+        if member and self._near and self._near.drop and not member.keep:
             return reject(doc, "dedup.near", "near_duplicate")
         if member:
             doc.meta = doc.meta | {"near_cluster": member.cluster, "near_size": str(member.size)}
