@@ -17,18 +17,17 @@ from jprep.corpus.segmenters.analyzer_client import PROBE, AnalyzerClient
 from jprep.corpus.segmenters.child_process import InvalidAnswer
 from jprep.corpus.segmenters.juman_output import MorphemeRow, morpheme_list_builder, parse_analyses, unknown_morpheme
 from jprep.corpus.segmenters.library_segmenter import file_hash, unsupported_reason
-from jprep.corpus.segmenters.text_pieces import split_text
+from jprep.corpus.segmenters.text_pieces import KANA, split_text
 from jprep.corpus.step import Segmenter, StepConfig
 from jprep.errors import ConfigError, MachineError
 
 if TYPE_CHECKING:
     from pyknp import MList
 
-_KANA = "ぁ-ゟ゠-ヿㇰ-ㇿｦ-ﾟ〜～"
 # The CJK compatibility ideographs begin at U+F900. This range begins at U+8C48 by mistake, so that long runs of Hangul
 # and private-use characters are split like kanji. A correction changes the input of Juman++ and needs a new `version`.
-_KANJI = "々-〇〻㐀-䶿一-鿿\u8c48-\ufaff\U00020000-\U0003ffff"
-_SCRIPTS = (f"[{_KANA}]", f"[{_KANJI}]", rf"[^\W\d_{_KANA}{_KANJI}]")
+_KANJI_OF_VERSION_1 = "々-〇〻㐀-䶿一-鿿\u8c48-\ufaff\U00020000-\U0003ffff"
+_SCRIPTS = (f"[{KANA}]", f"[{_KANJI_OF_VERSION_1}]", rf"[^\W\d_{KANA}{_KANJI_OF_VERSION_1}]")
 """Scripts of which long runs make Juman++'s lattice very large. Hiragana and katakana count as one script, since っ, ー
 and 〜 continue runs of both."""
 

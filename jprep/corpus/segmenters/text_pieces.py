@@ -12,9 +12,13 @@ _PLACES = (re.compile(".*[。．！？!?]", re.S), re.compile(".*[、，, \t\u30
 """Text up to the last good place to split: the end of a sentence, else a comma or space."""
 
 
-_KANA = "ぁ-ゟ゠-ヿㇰ-ㇿｦ-ﾟ〜～"
+KANA = "ぁ-ゟ゠-ヿㇰ-ㇿｦ-ﾟ〜～"
+"""Hiragana and katakana, for a regular expression's character class, with half-width katakana and wave dashes.
+
+A change needs a new `version` of the segmenters: it changes what they are given.
+"""
 _KANJI = r"々-〇〻\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_KINDS = (f"[{_KANA}]", r"\d", rf"[^\W\d_{_KANA}{_KANJI}]", r"(?:_|[^\w\s])", r"\s")
+_KINDS = (f"[{KANA}]", r"\d", rf"[^\W\d_{KANA}{_KANJI}]", r"(?:_|[^\w\s])", r"\s")
 """Kinds of characters that analyzers group into unknown words. Kanji are not among them."""
 
 
