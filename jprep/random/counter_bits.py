@@ -13,6 +13,7 @@ UInt64Array = npt.NDArray[np.uint64]
 """Array of 64-bit words. Sums and products are modulo 2**64."""
 
 GOLDEN = 0x9E3779B97F4A7C15
+"""2**64 divided by the golden ratio, rounded to an odd number: a factor that spreads values over all bits."""
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 TEXT = 1 << 63
 """Added to the length of a part that is text, so that no integer gives the same word."""

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KINDS = ("blank", "kana", "kanji", "latin", "digit", "punctuation", "symbol", "other")
+_KINDS = ("blank", "kana", "kanji", "latin", "digit", "punctuation", "symbol", "other")
 _KANJI = re.compile("[々〆〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ud840-\ud88d]")
 _KANA = re.compile("[ぁ-ゖゝゞァ-ヺーヽヾㇰ-ㇿｦ-ﾟ]")
 _PUNCTUATION = frozenset("、。，．,.「」『』（）()！？!?・…‥ー〜～：:；;\"'“”‘’［］[]【】〈〉《》-")
@@ -47,14 +47,14 @@ class CharacterKinds(NamedTuple):
 def count_characters(text: str) -> CharacterKinds:
     """Count the characters of a text by kind. The last result is cached, since several filters need it."""
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
-    counts = np.bincount(kind_of_code_units().take(units), minlength=len(KINDS)).tolist()
+    counts = np.bincount(kind_of_code_units().take(units), minlength=len(_KINDS)).tolist()
     return CharacterKinds._make([*counts[1:], sum(counts[1:])])
 
 
 @functools.cache
 def kind_of_code_units() -> NDArray[np.uint8]:
     """Return the kind of each UTF-16 code unit (uint8, shape [65536])."""
-    kinds = [KINDS.index(_kind(chr(unit))) for unit in range(1 << 16)]
+    kinds = [_KINDS.index(_kind(chr(unit))) for unit in range(1 << 16)]
     return np.array(kinds, dtype=np.uint8)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from jprep.corpus.code_points import code_points
 from jprep.corpus.document import SENTENCE, WORD, Document
 from jprep.corpus.signals.character_kinds import KINDS, kind_of_code_points
+from jprep.random.counter_bits import GOLDEN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _LINE_FEED = 10
 _BLOCK = 1 << 15
-_FACTOR = 0x9E3779B97F4A7C15  # odd, and near 2**64 divided by the golden ratio
 
 
 class TextBatch:
@@ -113,15 +113,15 @@ class TextBatch:
         """A hash of each line, shape [lines]: equal lines have equal ones."""
         sums = np.zeros(len(self.codes) + 1, np.uint64)
         blocks = range(0, len(self.codes), _BLOCK)
-        high = _powers(pow(_FACTOR, _BLOCK, 1 << 64), len(blocks) + 1)
+        high = _powers(pow(GOLDEN, _BLOCK, 1 << 64), len(blocks) + 1)
         for block, start in enumerate(blocks):
-            part = self.codes[start : start + _BLOCK] * _powers(_FACTOR, _BLOCK)[: len(self.codes) - start]
+            part = self.codes[start : start + _BLOCK] * _powers(GOLDEN, _BLOCK)[: len(self.codes) - start]
             own = np.cumsum(part, out=sums[start + 1 : start + 1 + len(part)])
             own *= high[block]
             own += sums[start]
         first, last = self.line_starts[:-1], self.line_starts[1:] - 1
         below = len(self.codes) - first  # a line that begins later has more factors
-        return (sums[last] - sums[first]) * _powers(_FACTOR, _BLOCK)[below % _BLOCK] * high[below // _BLOCK]
+        return (sums[last] - sums[first]) * _powers(GOLDEN, _BLOCK)[below % _BLOCK] * high[below // _BLOCK]
 
     def line(self, index: int) -> str:
         """Return a line."""

@@ -10,6 +10,7 @@ import numpy as np
 from jprep.corpus.signals.batch import TextBatch, share
 from jprep.corpus.signals.character_kinds import table_of, white_space
 from jprep.corpus.step import Count, Signal, StepConfig
+from jprep.random.counter_bits import GOLDEN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 SENTENCE_END_MARKS = '。．｡！？!?…‥.」』）)”"♪☆★笑ｗw'
 """Characters that can end a sentence."""
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd, and near 2**64 divided by the golden ratio
 MIN_LINES = 10
 """Lines that a document needs for the fraction of its lines that end a sentence to mean something."""
 
@@ -75,9 +75,13 @@ def ended_lines(batch: TextBatch, marks: str) -> NDArray[np.bool_]:
 
 def repeats(lines: list[str]) -> list[int]:
     """Return the indexes of lines that occurred before. Empty lines are ignored."""
-    seen: set[str] = {""}
-    # `add` returns None, so the expression is true from the second occurrence of a line on.
-    return [index for index, line in enumerate(lines) if line and (line in seen or seen.add(line))]  # type: ignore[func-returns-value]
+    seen, repeated = set[str](), list[int]()
+    for index, line in enumerate(lines):
+        if line in seen:
+            repeated.append(index)
+        elif line:
+            seen.add(line)
+    return repeated
 
 
 def _repeated(batch: TextBatch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -96,7 +100,7 @@ def _repeated(batch: TextBatch) -> tuple[NDArray[np.float64], NDArray[np.float64
 def _pairs_of_equal_hash(batch: TextBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the lines of whose hash the same document has an earlier one, and the first such line of each."""
     filled = np.flatnonzero(batch.line_lengths)
-    keys = batch.line_hashes[filled] ^ (batch.line_docs[filled].astype(np.uint64) * _SPREAD)
+    keys = batch.line_hashes[filled] ^ (batch.line_docs[filled].astype(np.uint64) * np.uint64(GOLDEN))
     order = np.argsort(keys)
     ordered = keys[order]
     groups = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(order)])
