@@ -79,7 +79,7 @@ class Split(msgspec.Struct, frozen=True):
     files: list[Output]
 
     def __post_init__(self) -> None:
-        """Reject a name that leads outside the directory."""
+        """Refuse a name that leads outside the directory."""
         inner_path(self.name)
 
 
@@ -104,7 +104,7 @@ class ShardRange(msgspec.Struct, frozen=True, omit_defaults=True):
     mix_part: str = ""
 
     def __post_init__(self) -> None:
-        """Reject a path that leads outside the corpus."""
+        """Refuse a path that leads outside the corpus."""
         inner_path(self.path)
 
 

@@ -170,7 +170,7 @@ def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    """Reject a tokenizer that expects text of other normalisers.
+    """Refuse a tokenizer that expects text of other normalisers.
 
     One from elsewhere takes any text, and so does one without normalisers whose sources had different ones.
     """
@@ -187,7 +187,7 @@ def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
 
 
 def _check_segmenter(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    """Reject a tokenizer that needs words, and one with hard boundaries that expects words of another segmenter."""
+    """Refuse a tokenizer that needs words, and one with hard boundaries that expects words of another segmenter."""
     boundaries = tokenizer.card.config.boundaries
     if boundaries == "spaces" and corpus.manifest.segmenter is None:
         fix = 'build the corpus with a segmenter; "spaces" takes the spaces of the text'
@@ -207,7 +207,7 @@ def _check_segmenter(corpus: Corpus, tokenizer: Tokenizer) -> None:
 
 
 def _check_sources(corpus: Corpus, config: DatasetConfig) -> None:
-    """Reject splits of sources that the corpus does not have."""
+    """Refuse splits of sources that the corpus does not have."""
     known = [source["name"] for source in corpus.manifest.sources]
     if unknown := [name for name in config.held_out if name not in known]:
         fix = f"its sources: {', '.join(known)}"
@@ -217,7 +217,7 @@ def _check_sources(corpus: Corpus, config: DatasetConfig) -> None:
 
 
 def _check_not_empty(corpus: Corpus, splitting: SplitAssignment, splits: list[str]) -> None:
-    """Reject a share that gives an empty split. Documents are read until each split has one."""
+    """Refuse a share that gives an empty split. Documents are read until each split has one."""
     missing = set(splits)
     for document in corpus.documents(splitting.columns):
         missing.discard(splitting.split_of(document))

@@ -65,7 +65,7 @@ class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
         return not self.jprep
 
     def __post_init__(self) -> None:
-        """Reject files outside the directory."""
+        """Refuse files outside the directory."""
         for name in self.files:
             inner_path(name)
 

@@ -157,7 +157,7 @@ class InputTrainingData(TrainingData):
         return not all(file["sha256"] for file in files)
 
     def check_comparable(self, folder: Path) -> None:
-        """Reject pipes, which can be read only once."""
+        """Refuse pipes, which can be read only once."""
         if self._is_piped():
             fix = "choose another -o, or train again with --restart"
             raise MismatchError("cannot compare a finished tokenizer with a pipe", where=str(folder), fix=fix)

@@ -74,9 +74,9 @@ def export_dataset(
         directory,
         executor or Local(),
     )
-    _reject_options(format, writer, chosen)
+    _refuse_options(format, writer, chosen)
     directory.check()
-    _reject_other_format(format, out)
+    _refuse_other_format(format, out)
     writer.check(job)
     with directory.claim():
         directory.remove_manifest()
@@ -114,7 +114,7 @@ def _load_format(format: str) -> ExportFormat:
     return writer
 
 
-def _reject_options(format: str, writer: ExportFormat, options: ExportOptions) -> None:
+def _refuse_options(format: str, writer: ExportFormat, options: ExportOptions) -> None:
     for name, value in options.given().items():
         if name not in writer.takes:
             takes = ", ".join(writer.takes)
@@ -123,8 +123,8 @@ def _reject_options(format: str, writer: ExportFormat, options: ExportOptions) -
             raise ConfigError(f"{name} must be at least 1", where=f"{name} = {value}", fix="remove it or increase it")
 
 
-def _reject_other_format(format: str, out: Path) -> None:
-    """Reject a directory with an export in another format, finished or not."""
+def _refuse_other_format(format: str, out: Path) -> None:
+    """Refuse a directory with an export in another format, finished or not."""
     for other in (each for each in FORMATS if each != format):
         finished = (out / EXPORT).exists() and read_export_manifest(out).form == other
         if finished or (out.is_dir() and OutputDirectory(out, DATASET_EXPORT, files=FILES[other]).files()):

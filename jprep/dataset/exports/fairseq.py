@@ -44,7 +44,7 @@ def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
 
 
 def check(job: ExportJob) -> None:
-    """Reject datasets that fairseq would misread; see `ExportFormat.check`.
+    """Refuse datasets that fairseq would misread; see `ExportFormat.check`.
 
     Raises:
         ConfigError: not this dataset's tokenizer, special tokens that differ from fairseq's, or paragraphs that cannot

@@ -73,9 +73,9 @@ class GridEngine(Scheduler):
     def states(self, ids: list[str]) -> list[JobState]:
         """Return the jobs that `qstat` lists."""
         user = pwd.getpwuid(os.geteuid()).pw_name  # which Grid Engine takes, whatever $USER says
-        done = self.ask(["qstat", "-xml", "-u", user])
+        done = self.run_program(["qstat", "-xml", "-u", user])
         if done.returncode:
-            raise self.refuse("qstat", done.stderr)
+            raise self.command_error("qstat", done.stderr)
         jobs = ElementTree.fromstring(done.stdout).iter("job_list")
         return [self._state(each) for each in jobs if each.findtext("JB_job_number") in ids]
 
@@ -97,7 +97,7 @@ class GridEngine(Scheduler):
 
     def _error(self, number: str) -> str:
         """Return why a job could not be started."""
-        found = _ERROR.search(self.ask(["qstat", "-j", number]).stdout)
+        found = _ERROR.search(self.run_program(["qstat", "-j", number]).stdout)
         return found[1] if found else f"error: see qstat -j {number}"
 
     def cancel_command(self, job_id: str) -> list[str]:
@@ -111,7 +111,7 @@ class GridEngine(Scheduler):
 
     def array_limit(self) -> int | None:
         """Return the site's limit."""
-        found = _LIMIT.search(self.ask(["qconf", "-sconf"]).stdout) if shutil.which("qconf") else None
+        found = _LIMIT.search(self.run_program(["qconf", "-sconf"]).stdout) if shutil.which("qconf") else None
         return int(found[1]) or None if found else None
 
 

@@ -61,11 +61,11 @@ class Pbs(Scheduler):
         """Return the jobs that `qstat` lists, without finished ones."""
         found: list[JobState] = []
         for job in ids:
-            done = self.ask(["qstat", "-t", "-f", "-F", "json", job])
+            done = self.run_program(["qstat", "-t", "-f", "-F", "json", job])
             if done.returncode in _ENDED_CODES:
                 continue
             if done.returncode:
-                raise self.refuse("qstat", done.stderr)
+                raise self.command_error("qstat", done.stderr)
             found += _parse(job, done.stdout)
         return found
 
@@ -75,7 +75,7 @@ class Pbs(Scheduler):
 
     def array_limit(self) -> int | None:
         """Return the server's limit."""
-        done = self.ask(["qstat", "-B", "-f", "-F", "json"])
+        done = self.run_program(["qstat", "-B", "-f", "-F", "json"])
         found = re.search(r'"max_array_size"\s*:\s*"?(\d+)', done.stdout)
         return int(found[1]) if found else None
 

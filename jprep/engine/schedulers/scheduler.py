@@ -93,7 +93,7 @@ class Scheduler(ABC):
         Raises:
             MachineError: the scheduler's program is not installed, or refuses the job.
         """
-        done = self.ask(self.submit_command(), self.script(job))
+        done = self.run_program(self.submit_command(), self.script(job))
         if not done.returncode:
             return self.parse_id(done.stdout)
         if job_id := self.id_despite_warning(done.stderr):
@@ -108,9 +108,9 @@ class Scheduler(ABC):
 
     def cancel(self, job_id: str) -> None:
         """Cancel a job; one that has ended is no error."""
-        self.ask(self.cancel_command(job_id))
+        self.run_program(self.cancel_command(job_id))
 
-    def ask(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    def run_program(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
         """Run a command of the scheduler.
 
         Raises:
@@ -127,7 +127,7 @@ class Scheduler(ABC):
             what = f"{command[0]} did not answer within {_TIMEOUT} seconds"
             raise MachineError(what, where=f"executor {self.name!r}", fix="try again later") from error
 
-    def refuse(self, command: str, answer: str) -> MachineError:
+    def command_error(self, command: str, answer: str) -> MachineError:
         """Return the error for a command that failed."""
         what = f"{command} failed: {_last_line(answer)}"
         return MachineError(what, where=f"executor {self.name!r}", fix=f"try {command} in a shell")

@@ -59,11 +59,11 @@ class Slurm(Scheduler):
     def states(self, ids: list[str]) -> list[JobState]:
         """Return the jobs that `squeue` lists."""
         command = ["squeue", "--noheader", f"--jobs={','.join(ids)}", "--format=%i|%T|%N|%r"]
-        done = self.ask(command)
+        done = self.run_program(command)
         if done.returncode:
             if _UNKNOWN in done.stderr:  # all have ended some time ago
                 return []
-            raise self.refuse("squeue", done.stderr)
+            raise self.command_error("squeue", done.stderr)
         return [_state(line) for line in done.stdout.splitlines() if line.count("|") >= 3]
 
     def cancel_command(self, job_id: str) -> list[str]:
@@ -72,7 +72,7 @@ class Slurm(Scheduler):
 
     def array_limit(self) -> int | None:
         """Return the site's limit; the largest index is one less."""
-        found = _LIMIT.search(self.ask(["scontrol", "show", "config"]).stdout)
+        found = _LIMIT.search(self.run_program(["scontrol", "show", "config"]).stdout)
         return int(found[1]) if found else None
 
 

@@ -33,7 +33,7 @@ _MAY_BE_DIGIT[[*b"0123456789", 0xEF]] = True  # first byte of a full-width digit
 
 
 def refuse_overflow(total: int, where: str = "") -> None:
-    """Reject counts that do not fit into 64 bits.
+    """Refuse counts that do not fit into 64 bits.
 
     Raises:
         InputError: the total is 2**63 or more.

@@ -108,7 +108,7 @@ class SourcesTrainingData(TrainingData):
         return count_sources(counted, config, state, executor, progress)
 
     def check_comparable(self, folder: Path) -> None:
-        """Reject pipes, which can be read only once."""
+        """Refuse pipes, which can be read only once."""
         for part in self._parts:
             part.data.check_comparable(folder)
 
