@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 UInt64Array = npt.NDArray[np.uint64]
-"""Array of 64-bit words. Sums and products are modulo 2**64."""
+"""Array of 64-bit integers. Sums and products are modulo 2**64."""
 
 GOLDEN = 0x9E3779B97F4A7C15
 """2**64 divided by the golden ratio, rounded to an odd number: a factor that spreads values over all bits."""
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 TEXT = 1 << 63
-"""Added to the length of a part that is text, so that no integer gives the same word."""
+"""Added to the length of a part that is text, so that no integer gives the same number."""
 
 _GOLDEN, _FIRST, _SECOND = (np.uint64(constant) for constant in (GOLDEN, FIRST, SECOND))
 _S27, _S30, _S31, _S32 = (np.uint64(shift) for shift in (27, 30, 31, 32))
 _LOW = np.uint64(0xFFFFFFFF)
-_BLOCK = 1 << 15  # words that fit a core's cache during the twenty or so operations on them
+_BLOCK = 1 << 15  # integers that fit a core's cache during the twenty or so operations on them
 
 
 def key(*parts: int | str | npt.NDArray[np.int64] | UInt64Array) -> UInt64Array:
@@ -38,19 +38,19 @@ def key(*parts: int | str | npt.NDArray[np.int64] | UInt64Array) -> UInt64Array:
     """
     state: UInt64Array = np.full(1, len(parts), np.uint64)
     for part in parts:
-        for word in _words(part):
-            state = mix((state + _GOLDEN) ^ word)
+        for integer in _integers(part):
+            state = mix((state + _GOLDEN) ^ integer)
     return state
 
 
-def mix(words: UInt64Array) -> UInt64Array:
-    """Scramble each word with a bijection. Takes arrays of at least one dimension."""
-    words = words ^ (words >> _S30)
-    words *= _FIRST
-    words ^= words >> _S27
-    words *= _SECOND
-    words ^= words >> _S31
-    return words
+def mix(values: UInt64Array) -> UInt64Array:
+    """Scramble each integer with a bijection. Takes arrays of at least one dimension."""
+    values = values ^ (values >> _S30)
+    values *= _FIRST
+    values ^= values >> _S27
+    values *= _SECOND
+    values ^= values >> _S31
+    return values
 
 
 def bits(keys: UInt64Array, counters: UInt64Array) -> UInt64Array:
@@ -58,7 +58,7 @@ def bits(keys: UInt64Array, counters: UInt64Array) -> UInt64Array:
 
     Args:
         keys: results of `key`.
-        counters: uint64, which of the key's words to return.
+        counters: uint64, which of the key's numbers to return.
     """
     first = counters * _GOLDEN + keys
     if first.ndim < 2 or first.size <= _BLOCK:
@@ -70,21 +70,21 @@ def bits(keys: UInt64Array, counters: UInt64Array) -> UInt64Array:
     return first
 
 
-def below(limit: int | UInt64Array, words: UInt64Array) -> UInt64Array:
-    """Map each word to an integer from 0 to below the limit: `word * limit // 2**64`, exactly.
+def below(limit: int | UInt64Array, numbers: UInt64Array) -> UInt64Array:
+    """Map random numbers to integers from 0 to below the limit: `number * limit // 2**64`, exactly.
 
     Args:
-        limit: at least 1, at most 2**32; one for all words or one per word.
-        words: random bits.
+        limit: at least 1, at most 2**32; one for all numbers or one per number.
+        numbers: random bits, see `bits`.
     """
     factor = np.uint64(limit) if isinstance(limit, int) else limit
-    high = (words >> _S32) * factor
-    high += ((words & _LOW) * factor) >> _S32
+    high = (numbers >> _S32) * factor
+    high += ((numbers & _LOW) * factor) >> _S32
     high >>= _S32
     return high
 
 
-def _words(part: int | str | npt.NDArray[np.int64] | UInt64Array) -> list[UInt64Array]:
+def _integers(part: int | str | npt.NDArray[np.int64] | UInt64Array) -> list[UInt64Array]:
     if isinstance(part, str):
         data = part.encode()
         padded = np.frombuffer(data + bytes(-len(data) % 8), "<u8").astype(np.uint64)

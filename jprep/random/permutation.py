@@ -39,7 +39,7 @@ def permuted(positions: npt.NDArray[np.int64], n: int, keys: UInt64Array) -> npt
     rounds = [bits(keys, np.full_like(keys, number)) for number in range(ROUNDS)]
     outside = np.arange(len(where))
     while len(outside):
-        where[outside] = _network(where[outside], n, [words[outside] for words in rounds])
+        where[outside] = _network(where[outside], n, [numbers[outside] for numbers in rounds])
         outside = outside[where[outside] >= np.uint64(n)]
     return where.astype(np.int64)
 
@@ -53,9 +53,9 @@ def _network(cells: UInt64Array, n: int, rounds: list[UInt64Array]) -> UInt64Arr
     rows = -(-n // columns)
     wide, high = np.uint64(columns), np.uint64(rows)
     row, column = cells // wide, cells % wide
-    for number, words in enumerate(rounds):
+    for number, numbers in enumerate(rounds):
         if number % 2:
-            row = (row + below(rows, bits(words, column))) % high
+            row = (row + below(rows, bits(numbers, column))) % high
         else:
-            column = (column + below(columns, bits(words, row))) % wide
+            column = (column + below(columns, bits(numbers, row))) % wide
     return row * wide + column

@@ -211,7 +211,7 @@ def _folds(rows: Sequence[_EncodedRow], config: LabelledConfig, names: Sequence[
     if not config.stratify:
         return np.array([row.fold for row in rows], np.int64)
     strata = find_strata([row.label for row in rows], config, names)
-    return assign_stratified_folds([row.word for row in rows], strata, config.folds)
+    return assign_stratified_folds([row.text_hash for row in rows], strata, config.folds)
 
 
 def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ class _EncodedRow(NamedTuple):
     ids: Ids
     second: int
     fold: int
-    word: int
+    text_hash: int
     label: str | float
     location: str
     truncated: bool
@@ -255,9 +255,9 @@ def _encode_rows(
         for row, first, second in zip(block, firsts, seconds, strict=True):
             ids, type_ids = encode_row(first, second, special, config)
             fold = fold_of(row, config) if config.folds else 0
-            word = hash_of_texts(row, config) if config.stratify else 0
+            text_hash = hash_of_texts(row, config) if config.stratify else 0
             whole = len(first) + (special.around if second is None else special.around_pair + len(second))
-            yield _EncodedRow(ids, type_ids, fold, word, row.label, row.location, len(ids) < whole, not len(first))
+            yield _EncodedRow(ids, type_ids, fold, text_hash, row.label, row.location, len(ids) < whole, not len(first))
 
 
 def _encode_texts(tokenizer: TokenizerLike, texts: Sequence[str]) -> list[Ids]:

@@ -15,7 +15,7 @@ from jprep.dataset.sampling.sample_index import Integers
 from jprep.errors import ConfigError
 
 
-def assign_stratified_folds(words: Sequence[int], strata: Sequence[int], folds: int) -> Integers:
+def assign_stratified_folds(hashes: Sequence[int], strata: Sequence[int], folds: int) -> Integers:
     """Return the fold of each row, so that every fold has an equal share of each stratum.
 
     Rows with the same text are in one fold, with the lowest of their strata. The texts of the first stratum, in the
@@ -24,16 +24,16 @@ def assign_stratified_folds(words: Sequence[int], strata: Sequence[int], folds: 
     rows has no effect.
 
     Args:
-        words: the hash of each row's texts.
+        hashes: the hash of each row's texts.
         strata: the stratum of each row, from 0.
         folds: the number of folds.
     """
     stratum_of: dict[int, int] = {}
-    for word, stratum in zip(words, strata, strict=True):
-        stratum_of[word] = min(stratum, stratum_of.get(word, stratum))
-    order = sorted(stratum_of, key=lambda word: (stratum_of[word], word))
-    fold_of = {word: place % folds for place, word in enumerate(order)}
-    return np.array([fold_of[word] for word in words], np.int64)
+    for text_hash, stratum in zip(hashes, strata, strict=True):
+        stratum_of[text_hash] = min(stratum, stratum_of.get(text_hash, stratum))
+    order = sorted(stratum_of, key=lambda text_hash: (stratum_of[text_hash], text_hash))
+    fold_of = {text_hash: place % folds for place, text_hash in enumerate(order)}
+    return np.array([fold_of[text_hash] for text_hash in hashes], np.int64)
 
 
 def find_strata(labels: Sequence[str | float], config: LabelledConfig, names: Sequence[str]) -> list[int]:

@@ -125,34 +125,34 @@ class PairSampler(TextSampler):
 
     def _pair(self, start: int, stop: int, row_key: UInt64Array) -> Pair:
         """Return the pair of a chunk."""
-        words = bits(row_key, np.arange(TRUNCATE, dtype=np.uint64))
-        first, second, label = self._segments(start, stop, words)
+        row_bits = bits(row_key, np.arange(TRUNCATE, dtype=np.uint64))
+        first, second, label = self._segments(start, stop, row_bits)
         lost_first, lost_second = truncation(first.tokens, second.tokens, self._room, row_key)
         return Pair(first.text(*lost_first), second.text(*lost_second), label)
 
-    def _segments(self, start: int, stop: int, words: UInt64Array) -> tuple[Segment, Segment, int]:
+    def _segments(self, start: int, stop: int, row_bits: UInt64Array) -> tuple[Segment, Segment, int]:
         """Divide a chunk into two segments, or take the second one from another document."""
-        sentences, target = self._read(start, stop), self._target(words)
-        begin = _drawn(words, FIRST, len(sentences)) if target < self._room else 0
+        sentences, target = self._read(start, stop), self._target(row_bits)
+        begin = _drawn(row_bits, FIRST, len(sentences)) if target < self._room else 0
         end = _enough(sentences, begin, target)
         several = end - begin > 1
-        middle = begin + 1 + _drawn(words, END_OF_A, end - begin - 1) if several else end
+        middle = begin + 1 + _drawn(row_bits, END_OF_A, end - begin - 1) if several else end
         head, tail = Segment(sentences, begin, middle), Segment(sentences, middle, end)
-        if several and not _chance(words, RANDOM, RANDOM_NEXT):
+        if several and not _chance(row_bits, RANDOM, RANDOM_NEXT):
             return head, tail, IS_NEXT
-        first = tail if several and _chance(words, TAIL, 0.5) else head
-        other = self._other_document(self._split.sequence_at(start), words)
-        at = _drawn(words, SENTENCE, len(other))
+        first = tail if several and _chance(row_bits, TAIL, 0.5) else head
+        other = self._other_document(self._split.sequence_at(start), row_bits)
+        at = _drawn(row_bits, SENTENCE, len(other))
         return first, Segment(other, at, _enough(other, at, target - first.tokens)), IS_RANDOM
 
-    def _target(self, words: UInt64Array) -> int:
+    def _target(self, row_bits: UInt64Array) -> int:
         """Return the number of tokens that the row is filled up to."""
-        short = _chance(words, SHORT, SHORT_ROWS)
-        return 2 + _drawn(words, TARGET, self._room - 1) if short else self._room
+        short = _chance(row_bits, SHORT, SHORT_ROWS)
+        return 2 + _drawn(row_bits, TARGET, self._room - 1) if short else self._room
 
-    def _other_document(self, own: int, words: UInt64Array) -> Sentences:
+    def _other_document(self, own: int, row_bits: UInt64Array) -> Sentences:
         """Return another document; one without text is replaced by the next that has some."""
-        number = _drawn(words, DOCUMENT, len(self._split) - 1)
+        number = _drawn(row_bits, DOCUMENT, len(self._split) - 1)
         number += number >= own
         while number == own or not len(found := self._document(number)):
             number = (number + 1) % len(self._split)
@@ -246,13 +246,13 @@ def _room(config: SamplerConfig, special: SpecialIds) -> int:
     return room
 
 
-def _chance(words: UInt64Array, counter: int, share: float) -> bool:
-    return bool(words[counter] >> _HALF < np.uint64(threshold(share)))
+def _chance(row_bits: UInt64Array, counter: int, share: float) -> bool:
+    return bool(row_bits[counter] >> _HALF < np.uint64(threshold(share)))
 
 
-def _drawn(words: UInt64Array, counter: int, limit: int) -> int:
+def _drawn(row_bits: UInt64Array, counter: int, limit: int) -> int:
     """Return a number from 0 to below `limit`."""
-    return int(below(limit, words[counter : counter + 1])[0])
+    return int(below(limit, row_bits[counter : counter + 1])[0])
 
 
 def _enough(sentences: Sentences, first: int, tokens: int) -> int:
