@@ -31,7 +31,7 @@ from jprep.tokenizer.external.documents import Preceding, within_text, without_s
 from jprep.tokenizer.formats.pieces import piece_bytes, read_pieces
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON, batch_encoding_json
 from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
-from jprep.tokenizer.vocabulary import NEWLINE, SPACE
+from jprep.tokenizer.vocabulary import NEWLINE_PIECE, SPACE_PIECE
 from jprep.tokenizer.word_spaces import unite_spaces
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Tokenizer:
                 encoder = SegmentEncoder(encoder, self._pieces, exact)
         else:
             encoder = TokenizersEncoder(batch_encoding_json(document, config, self.special))
-        space = " " if config.model == "byte-bpe" else SPACE
+        space = " " if config.model == "byte-bpe" else SPACE_PIECE
         return WordEncoder(encoder, config, space) if config.boundaries == "hard" else encoder
 
     @property
@@ -146,7 +146,7 @@ class Tokenizer:
     @property
     def newline_id(self) -> int | None:
         """Id of a newline; None if a newline becomes a space, or has no piece."""
-        newline = {"byte-bpe": "Ċ", "wordpiece": NEWLINE}.get(self.card.config.model, "<0x0A>")
+        newline = {"byte-bpe": "Ċ", "wordpiece": NEWLINE_PIECE}.get(self.card.config.model, "<0x0A>")
         return self._ids.get(newline) if self.card.config.newline == "token" else None
 
     def encode(self, text: str, *, normalized: bool = False) -> list[int]:

@@ -9,10 +9,10 @@ import msgspec
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.special_tokens import SpecialTokens
 
-SPACE = "▁"
+SPACE_PIECE = "▁"
 """U+2581 represents a space in pieces of characters. Text that contains it decodes with a space in its place."""
 
-NEWLINE = "␤"
+NEWLINE_PIECE = "␤"
 """U+2424 represents a newline in WordPiece, which has no byte fallback."""
 
 CONTINUATION_PREFIX = "##"

@@ -22,12 +22,12 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.tokenizer.card import TokenizerCard, read_card
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, special_tokens
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 _HEADER = struct.Struct("<9sQBQ")  # magic, version, dtype code (these two as in Megatron), sequences
 _MIN_LENGTH = 3  # parts of a longer sequence are then longer than a blank line
 
-WORD_PREFIX = SPACE
+WORD_PREFIX = SPACE_PIECE
 """What fairseq's encoder `sentencepiece` puts before a word."""
 
 Sequences = tuple[Tokens, Offsets]

@@ -14,7 +14,7 @@ from jprep.corpus.document import WORD
 from jprep.dataset.indexed.bit_packing import Marks
 from jprep.dataset.manifest import SENTENCE_START, WORD_START
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.vocabulary import NEWLINE, SPACE
+from jprep.tokenizer.vocabulary import NEWLINE_PIECE, SPACE_PIECE
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -75,8 +75,8 @@ def parse_documents(documents: list[bytes], config: TokenizerConfig) -> MarkedTe
     digits = _single_digits(data, places, firsts, config)
     joins, cuts = ~_JOINS_NO_SPACE[firsts] & ~digits, np.zeros(0, bool)
     if config.boundaries == "hard" and config.model == "wordpiece":
-        spelt = np.where(_equal(data, places, firsts, SPACE), np.uint8(_SPACE), firsts)  # a space to the model
-        alone = digits | _equal(data, places, firsts, NEWLINE)
+        spelt = np.where(_equal(data, places, firsts, SPACE_PIECE), np.uint8(_SPACE), firsts)  # a space to the model
+        alone = digits | _equal(data, places, firsts, NEWLINE_PIECE)
         cuts = _unit_starts(spelt, marked, joins & (spelt != _SPACE), alone, config)
     if config.spaces == "prefix":
         _move_marks_to_spaces(starts, firsts, joins)

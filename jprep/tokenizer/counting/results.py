@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from jprep.engine.stage import Output, Result
 from jprep.io.atomic import atomic_path, file_sha256
 from jprep.tokenizer.counting.sorted_runs import UnitRows, exact_sum
-from jprep.tokenizer.counting.units import BYTES, refuse_overflow, views
+from jprep.tokenizer.counting.units import UNIT_TYPE, refuse_overflow, views
 
 FOLDER = "merging"
 WORDS, CHARACTERS, SAMPLE = f"{FOLDER}/words.tsv", f"{FOLDER}/characters.tsv", f"{FOLDER}/sample.txt"
@@ -50,7 +50,7 @@ class TopUnits:
             self._rows = len(self._parts[0][1])
 
     def _cut(self) -> UnitRows:
-        units = pa.concat_arrays([pa.array([], BYTES), *(part[0] for part in self._parts)])
+        units = pa.concat_arrays([pa.array([], UNIT_TYPE), *(part[0] for part in self._parts)])
         counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in self._parts)])
         if len(counts) <= self._most:
             return units, counts
@@ -177,9 +177,9 @@ def _write(root: Path, path: str, parts: Iterable[bytes], rows: int = 0) -> Outp
 
 def _unit_lines(units: Any, counts: Any) -> Iterator[bytes]:
     for start in range(0, len(units), _SLICE):
-        numbers = pc.cast(pc.cast(pa.array(counts[start : start + _SLICE]), pa.large_string()), BYTES)
-        ended = pc.binary_join_element_wise(numbers, pa.scalar(b"", BYTES), pa.scalar(b"\n", BYTES))
-        lines = pc.binary_join_element_wise(units[start : start + _SLICE], ended, pa.scalar(b"\t", BYTES))
+        numbers = pc.cast(pc.cast(pa.array(counts[start : start + _SLICE]), pa.large_string()), UNIT_TYPE)
+        ended = pc.binary_join_element_wise(numbers, pa.scalar(b"", UNIT_TYPE), pa.scalar(b"\n", UNIT_TYPE))
+        lines = pc.binary_join_element_wise(units[start : start + _SLICE], ended, pa.scalar(b"\t", UNIT_TYPE))
         yield views(lines)[1].tobytes()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jprep.tokenizer.counting.units import NEWLINE, views
+from jprep.tokenizer.counting.units import NEWLINE_BYTE, views
 
 AIM = 3_000_000
 """Approximate bytes of marked text in the sample."""
@@ -39,7 +39,7 @@ class ParagraphSample:
     def add(self, rows: Any) -> None:
         """Process an Arrow array of marked texts."""
         starts, data = views(rows)
-        ends = np.sort(np.concatenate([np.flatnonzero(data == NEWLINE), starts[1:]]))
+        ends = np.sort(np.concatenate([np.flatnonzero(data == NEWLINE_BYTE), starts[1:]]))
         first = -self.paragraphs % self._stride
         self.paragraphs += len(ends)
         for index in range(first, len(ends), self._stride):

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
-from jprep.tokenizer.counting.units import BYTES, array, pieces, views, without_separators
+from jprep.tokenizer.counting.units import UNIT_TYPE, array, pieces, views, without_separators
 
 VERSION = 1
 """Increased when the same text would give other sequences than before."""
@@ -59,7 +59,7 @@ class SequenceFinder:
 
     def __init__(self, words: list[str], config: TokenizerConfig) -> None:
         single = re.compile(f" *|[{DIGITS}]" if config.digits == "split" else " *")
-        self._words = pa.array([word.encode() for word in words], BYTES)
+        self._words = pa.array([word.encode() for word in words], UNIT_TYPE)
         self._newline_is_space = config.newline == "space"
         self._joined = np.array([not single.fullmatch(word) for word in words], bool)
         spelt = "".join(chr(FIRST_SYMBOL + rank) for rank in range(len(words))).encode()
@@ -71,7 +71,7 @@ class SequenceFinder:
         texts = pc.binary_join_element_wise(rows, tab, nothing)  # no sequence crosses from one text to the next
         coded = pieces(texts, newline_is_space=self._newline_is_space).dictionary_encode()
         if not len(coded):
-            return pa.array([], BYTES)
+            return pa.array([], UNIT_TYPE)
         at = coded.indices.to_numpy()
         ranks = self._ranks(coded.dictionary)[at]
         starts = _starts(ranks, _matches(coded.dictionary, _BEGINS)[at], _matches(coded.dictionary, _ENDS)[at])

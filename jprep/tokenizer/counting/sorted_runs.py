@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from jprep.io.atomic import atomic_path, temporary_name
 from jprep.io.os_errors import write_error
-from jprep.tokenizer.counting.units import BYTES, views
+from jprep.tokenizer.counting.units import UNIT_TYPE, views
 
 FAN_IN = 256
 """Maximum number of open runs; more are merged in rounds."""
@@ -26,7 +26,7 @@ UnitRows = tuple[Any, Any]
 """An Arrow array of distinct byte strings, and their counts as a numpy array of int64."""
 
 _BATCH_ROWS, _BATCH_BYTES = 4096, 1 << 18
-_SCHEMA = pa.schema([("unit", BYTES), ("count", pa.int64())])
+_SCHEMA = pa.schema([("unit", UNIT_TYPE), ("count", pa.int64())])
 _FILE = b"ARROW1"  # the first bytes of a run; those of earlier versions are streams
 
 
@@ -48,7 +48,7 @@ def exact_sum(counts: Any) -> int:
 def combine_equal(parts: Iterable[UnitRows]) -> UnitRows:
     """Sum the counts of equal units. Their total must be below 2**63; see `units.refuse_overflow`."""
     held = list(parts)
-    coded = pa.concat_arrays([pa.array([], BYTES), *(units for units, _ in held)]).dictionary_encode()
+    coded = pa.concat_arrays([pa.array([], UNIT_TYPE), *(units for units, _ in held)]).dictionary_encode()
     # Arrow's `group_by` takes ten times as long on a million distinct values, and more memory.
     sums = np.zeros(len(coded.dictionary), np.int64)
     np.add.at(sums, coded.indices.to_numpy(), np.concatenate([sums[:0], *(counts for _, counts in held)]))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows, combine_equal, exact_sum, merge_runs, sort_rows
-from jprep.tokenizer.counting.units import BYTES, refuse_overflow, to_units
+from jprep.tokenizer.counting.units import UNIT_TYPE, refuse_overflow, to_units
 
 MAX_ROWS, MAX_BYTES = 500_000, 16 << 20
 """Maximum distinct pieces, and bytes of them, kept in memory; twice as many while they are added up."""
@@ -47,7 +47,7 @@ class UnitCounter:
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
         """Add strings and their counts."""
-        values = pa.array([piece.encode() for piece in counts], BYTES)
+        values = pa.array([piece.encode() for piece in counts], UNIT_TYPE)
         self.add(values, np.array(list(counts.values()), np.int64))
 
     def add(self, values: Any, counts: Any) -> None:

@@ -20,8 +20,8 @@ from jprep.tokenizer.config import DIGITS, TokenizerConfig
 VERSION = 1
 """Increased when the same text would give other units than before."""
 
-BYTES = pa.large_binary()
-SPACE, NEWLINE = 0x20, 0x0A
+UNIT_TYPE = pa.large_binary()
+SPACE_BYTE, NEWLINE_BYTE = 0x20, 0x0A
 _BLOCK = 1 << 18  # bytes per block: intermediate arrays stay in the processor's cache
 _LIMIT = 2**63
 
@@ -52,12 +52,12 @@ def array(offsets: Any, data: Any) -> Any:
         data: uint8, or an Arrow buffer.
     """
     buffers = [None, pa.py_buffer(offsets), data if isinstance(data, pa.Buffer) else pa.py_buffer(data)]
-    return pa.LargeBinaryArray.from_buffers(BYTES, len(offsets) - 1, buffers)
+    return pa.LargeBinaryArray.from_buffers(UNIT_TYPE, len(offsets) - 1, buffers)
 
 
 def views(values: Any) -> tuple[Any, Any]:
     """Return the offsets (int64, from 0) and the bytes (uint8) of an Arrow array of strings or byte strings."""
-    kind = np.int64 if values.type in (BYTES, pa.large_string()) else np.int32
+    kind = np.int64 if values.type in (UNIT_TYPE, pa.large_string()) else np.int32
     if not len(values):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     _, offsets, data = values.buffers()
@@ -75,7 +75,7 @@ def pieces(rows: Any, *, newline_is_space: bool = False) -> Any:
     """
     starts, data = views(rows)
     if newline_is_space:
-        data = np.where(data == NEWLINE, np.uint8(SPACE), data)
+        data = np.where(data == NEWLINE_BYTE, np.uint8(SPACE_BYTE), data)
     ends = np.zeros(len(data) + 1, bool)
     blocks = range(0, len(data), _BLOCK)
     if sum(_mark_ends(data, starts, ends, block) for block in blocks):
@@ -94,8 +94,8 @@ def _mark_ends(data: Any, starts: Any, ends: Any, start: int) -> bool:
     """
     stop, begin = min(start + _BLOCK, len(data)), max(start - 1, 0)
     block = data[begin:stop]
-    space, mark = block == SPACE, (block >> 1) == 0x0F
-    cut = (block == NEWLINE) | (block == 0x09) | (block == 0x0D) | (block == 0x00)
+    space, mark = block == SPACE_BYTE, (block >> 1) == 0x0F
+    cut = (block == NEWLINE_BYTE) | (block == 0x09) | (block == 0x0D) | (block == 0x00)
     after_space = np.zeros(len(block), bool)
     after_space[1:] = space[:-1]
     after_space[starts[np.searchsorted(starts, start) : np.searchsorted(starts, stop)] - begin] = False
@@ -111,7 +111,7 @@ def _join_through_marks(data: Any, starts: Any, ends: Any) -> None:
     starting = np.isin(marks, starts)
     first = np.ones(len(marks), bool)
     first[1:] = (marks[1:] != marks[:-1] + 1) | starting[1:]
-    after_space = (data[marks - 1] == SPACE) & ~starting  # byte 0 starts a text, so byte -1 is never used
+    after_space = (data[marks - 1] == SPACE_BYTE) & ~starting  # byte 0 starts a text, so byte -1 is never used
     run = np.maximum.accumulate(np.where(first, np.arange(len(marks)), 0))
     ends[marks + 1] = ~after_space[run]
 
@@ -137,7 +137,7 @@ def to_units(values: Any, counts: Any, config: TokenizerConfig, where: str = "")
     values = array(offsets, data)
     divided = _divide(values.filter(pa.array(several)).to_pylist(), counts[several].tolist(), config)
     refuse_overflow(max(divided.values(), default=0), where)
-    kept = [values.filter(pa.array(good)), pa.array([unit.encode() for unit in divided], BYTES)]
+    kept = [values.filter(pa.array(good)), pa.array([unit.encode() for unit in divided], UNIT_TYPE)]
     return pa.concat_arrays(kept), np.concatenate([counts[good], np.array(list(divided.values()), np.int64)])
 
 
@@ -149,7 +149,7 @@ def without_separators(offsets: Any, data: Any) -> tuple[Any, Any]:
 
 def _may_be_several(offsets: Any, data: Any, config: TokenizerConfig) -> Any:
     """Return which values may contain several units: a space that is not in front, or a digit among others."""
-    space = data == SPACE
+    space = data == SPACE_BYTE
     if config.spaces == "prefix":
         space[offsets[:-1][offsets[:-1] < len(data)]] = False
     found = space | _MAY_BE_DIGIT[data] if config.digits == "split" else space

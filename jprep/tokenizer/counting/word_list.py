@@ -17,7 +17,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.results import FOLDER, sum_units, write_results
 from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows
 from jprep.tokenizer.counting.unit_counter import UnitCounter
-from jprep.tokenizer.counting.units import NEWLINE, SEPARATES, array, views
+from jprep.tokenizer.counting.units import NEWLINE_BYTE, SEPARATES, array, views
 
 _BLOCK = 4 << 20
 _MAX_LINE = 64 << 20  # bytes per line: a file that is not a list must not fill the memory
@@ -73,7 +73,7 @@ def _parse(block: bytes, path: Path, line: int) -> UnitRows:
 
 def _split_columns(data: Any) -> tuple[Any, Any] | None:
     """Return words and counts as byte strings; None unless each line contains one tab."""
-    ends, tabs = np.flatnonzero(data == NEWLINE), np.flatnonzero(data == _TAB)
+    ends, tabs = np.flatnonzero(data == NEWLINE_BYTE), np.flatnonzero(data == _TAB)
     starts = np.concatenate([[0], ends[:-1] + 1])
     if len(ends) != len(tabs) or (tabs < starts).any() or (tabs > ends).any():
         return None

@@ -21,7 +21,7 @@ from jprep.tokenizer.encoding.batch import (
     indices_of_ranges,
 )
 from jprep.tokenizer.encoding.integer_numbers import IntegerNumbers, Keys
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 Codes = npt.NDArray[np.uint32]
 Table = npt.NDArray[np.bool_]
@@ -131,7 +131,7 @@ class SegmentEncoder:
 
     Args:
         encoder: encodes texts, in which newlines are tokens of their own.
-        pieces: the pieces that the encoder may use, with `SPACE` for a space.
+        pieces: the pieces that the encoder may use, with `SPACE_PIECE` for a space.
         exact_characters: maximum characters of a line that the encoder encodes exactly: Unigram's scores are summed in
             32 bits. Longer lines are cut in any call, so that the ids of a text do not depend on the texts around it.
     """
@@ -146,7 +146,7 @@ class SegmentEncoder:
         text = "\n".join(texts)
         if len(text) < _MIN_CHARACTERS and self._is_exact(text):
             return self._encoder(texts)
-        text = text.replace(" ", SPACE)
+        text = text.replace(" ", SPACE_PIECE)
         codes = code_points(text)
         begins = cumulative_offsets(np.array([len(each) for each in texts]) + 1)
         starts, lengths = self._cut(codes, begins[1:-1] - 1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from jprep.tokenizer.encoding.batch import TokenSpans, cumulative_offsets
 from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 Integers = NDArray[np.int64]
 
@@ -76,7 +76,7 @@ def piece_spelling(piece: str, *, byte_level: bool) -> str:
         byte_level: whether it is spelt in GPT-2's characters, one per byte.
     """
     if not byte_level:
-        return piece.replace(SPACE, " ")
+        return piece.replace(SPACE_PIECE, " ")
     if any(character not in CHARACTER_TO_BYTE for character in piece):  # a special token
         return piece
     data = bytes(CHARACTER_TO_BYTE[character] for character in piece)

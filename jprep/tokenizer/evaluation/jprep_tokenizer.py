@@ -21,7 +21,7 @@ from jprep.tokenizer.evaluation.adapter import (
     piece_spelling,
     text_offsets,
 )
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
@@ -106,7 +106,7 @@ class JprepAdapter(TokenizerAdapter):
 
     def _unit_ends(self, text: str) -> list[int]:
         """Return the ends of the units of a marked text: words, with preceding spaces as the tokenizer joins them."""
-        units = WordEncoder(_lengths, self._tokenizer.card.config, SPACE)([text])
+        units = WordEncoder(_lengths, self._tokenizer.card.config, SPACE_PIECE)([text])
         ends: list[int] = cumulative_offsets(units.ids)[1:].tolist()
         return ends
 

@@ -13,12 +13,12 @@ from jprep.errors import ConfigError
 from jprep.tokenizer.external.documents import steps_of, within_text
 from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
 from jprep.tokenizer.formats.byte_level import ALPHABET, count_characters
-from jprep.tokenizer.learning.assembly import BYTES
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.learning.assembly import BYTE_PIECES
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 Kind = Literal["bpe", "byte-bpe", "unigram"]
 
-BYTE_NAMES = frozenset(piece.text for piece in BYTES)
+BYTE_NAMES = frozenset(piece.text for piece in BYTE_PIECES)
 """The names of bytes in byte fallback."""
 
 _BATCH = 4096  # units per call
@@ -80,7 +80,7 @@ class BaseTokenizer:
 
     def is_known(self, character: str) -> bool:
         """Return whether a character has a piece, or needs none: byte-level tokenizers know all."""
-        return self.kind == "byte-bpe" or character.replace(" ", SPACE) in self.ids
+        return self.kind == "byte-bpe" or character.replace(" ", SPACE_PIECE) in self.ids
 
     def length_of(self, piece: str) -> int:
         """Return the number of characters of a piece."""

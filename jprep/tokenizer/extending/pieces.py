@@ -24,11 +24,11 @@ from jprep.tokenizer.learning.selection import learn_fitting
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import CUT, read_units, write_units
 from jprep.tokenizer.sources.joins import PairJoins, merged
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 _MOST_SYMBOLS = 1 << 19
 _LONGEST = 64  # old tokens in a new one
-_NO_PIECE = "\0\t\n\r\x1e\x1f" + SPACE
+_NO_PIECE = "\0\t\n\r\x1e\x1f" + SPACE_PIECE
 
 
 class NewPieces(NamedTuple):

@@ -9,14 +9,14 @@ _PREFIXES = ("##", "▁", "Ġ")
 _ENDINGS = ("</w>",)
 _SPACES = frozenset("▁Ġ")
 
-SPACE = " "
+_BLANK = " "
 """The spelling of a token that is white space only, such as the `▁` before a first word."""
 
 
 def surface(piece: str) -> str:
     """Return the characters that a token spells, without the marks of its tokenizer, folded as by `align`."""
     if piece and _SPACES.issuperset(piece):
-        return SPACE
+        return _BLANK
     for prefix in _PREFIXES:
         if len(piece) > len(prefix):
             piece = piece.removeprefix(prefix)
@@ -36,8 +36,8 @@ def align(text: str, surfaces: Sequence[str]) -> list[tuple[int, int]]:
         text: the text.
         surfaces: the tokens' spellings, from `surface`; "" for the unknown token.
     """
-    visible = iter(_align(text, [spelt for spelt in surfaces if spelt != SPACE]))
-    found = [None if spelt == SPACE else next(visible) for spelt in surfaces]
+    visible = iter(_align(text, [spelt for spelt in surfaces if spelt != _BLANK]))
+    found = [None if spelt == _BLANK else next(visible) for spelt in surfaces]
     spans: list[tuple[int, int]] = []
     following = (len(text), len(text))
     for span in reversed(found):

@@ -9,7 +9,7 @@ from typing import Any
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
 from jprep.tokenizer.special_tokens import SpecialTokens
-from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, NEWLINE, SPACE
+from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, NEWLINE_PIECE, SPACE_PIECE
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
@@ -48,10 +48,10 @@ def _of_bytes(piece: str, config: TokenizerConfig) -> bytes:
 
 def _of_characters(piece: str, config: TokenizerConfig) -> bytes:
     byte = _BYTE.fullmatch(piece)
-    return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE, " ").encode()
+    return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE_PIECE, " ").encode()
 
 
 def _of_wordpiece(piece: str, config: TokenizerConfig) -> bytes:
     if config.boundaries == "hard":
         piece = piece.removeprefix(CONTINUATION_PREFIX)
-    return piece.replace(SPACE, " ").replace(NEWLINE, "\n").encode()
+    return piece.replace(SPACE_PIECE, " ").replace(NEWLINE_PIECE, "\n").encode()

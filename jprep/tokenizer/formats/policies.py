@@ -11,7 +11,7 @@ from typing import Any
 
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
-from jprep.tokenizer.vocabulary import DOUBLE_HASH, NEWLINE, SPACE, Vocabulary
+from jprep.tokenizer.vocabulary import DOUBLE_HASH, NEWLINE_PIECE, SPACE_PIECE, Vocabulary
 from jprep.tokenizer.word_spaces import SPACE_RUN
 
 Component = dict[str, Any]
@@ -28,7 +28,7 @@ _MARKS = r"\x1e\x1f"
 
 def space_of(vocabulary: Vocabulary) -> str:
     """Return the model's character for a space."""
-    return " " if vocabulary.config.model == "byte-bpe" or vocabulary.config.whole_words else SPACE
+    return " " if vocabulary.config.model == "byte-bpe" or vocabulary.config.whole_words else SPACE_PIECE
 
 
 def mark_normalizers(vocabulary: Vocabulary) -> list[Component]:
@@ -51,7 +51,7 @@ def spelling_normalizers(vocabulary: Vocabulary) -> list[Component]:
     if config.boundaries == "hard":
         parts += [replace({"Regex": pattern}, to) for pattern, to in space_substitutions(config, space)]
     if config.model == "wordpiece":
-        parts.append(replace({"String": "\n"}, NEWLINE))
+        parts.append(replace({"String": "\n"}, NEWLINE_PIECE))
     return parts
 
 
@@ -87,7 +87,9 @@ def pre_tokenizers(vocabulary: Vocabulary) -> list[Component]:
     elif config.model == "unigram" and (reserved := _reserved_characters(vocabulary)):
         parts.append(split({"Regex": f"[{reserved}]"}))
     elif config.model == "wordpiece":
-        parts.append(split({"String": NEWLINE} if config.boundaries == "hard" else {"Regex": _stretches(vocabulary)}))
+        parts.append(
+            split({"String": NEWLINE_PIECE} if config.boundaries == "hard" else {"Regex": _stretches(vocabulary)})
+        )
     return parts
 
 
@@ -135,11 +137,11 @@ def _stretches(vocabulary: Vocabulary) -> str:
     """
     texts = [piece.text for piece in vocabulary.pieces if piece.kind == "normal"]
     single, joined = {text for text in texts if len(text) == 1}, {c for text in texts if len(text) > 1 for c in text}
-    letters = _ranges(sorted((single & joined) - {SPACE, NEWLINE}))
+    letters = _ranges(sorted((single & joined) - {SPACE_PIECE, NEWLINE_PIECE}))
     if not letters:
-        return f"{SPACE}{{1,{MAX_STRETCH}}}|[^{SPACE}]"
+        return f"{SPACE_PIECE}{{1,{MAX_STRETCH}}}|[^{SPACE_PIECE}]"
     some = f"{{1,{MAX_STRETCH}}}"
-    return f"{SPACE}{{0,{MAX_STRETCH}}}[{letters}]{some}|{SPACE}{some}|[^{letters}{SPACE}]"
+    return f"{SPACE_PIECE}{{0,{MAX_STRETCH}}}[{letters}]{some}|{SPACE_PIECE}{some}|[^{letters}{SPACE_PIECE}]"
 
 
 def _ranges(characters: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from jprep.tokenizer.formats.policies import (
 )
 from jprep.tokenizer.formats.policies import pre_tokenizers as policy_pre_tokenizers
 from jprep.tokenizer.special_tokens import SpecialTokens
-from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, NEWLINE, SPACE, Vocabulary
+from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, NEWLINE_PIECE, SPACE_PIECE, Vocabulary
 
 TOKENIZER_JSON, SENTENCEPIECE_MODEL = "tokenizer.json", "spm.model"
 """Names of the files that tokenizer libraries load."""
@@ -151,12 +151,12 @@ def _decoders(vocabulary: Vocabulary) -> list[Component]:
         return [bert] if vocabulary.config.boundaries == "bert" else []
     if vocabulary.config.model == "byte-bpe":
         return [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}]
-    parts = [replace({"String": SPACE}, " ")]
+    parts = [replace({"String": SPACE_PIECE}, " ")]
     if vocabulary.config.model != "wordpiece":
         return [*parts, {"type": "ByteFallback"}, {"type": "Fuse"}]
     if vocabulary.config.boundaries == "hard":
         parts.insert(0, replace({"Regex": f"^{CONTINUATION_PREFIX}"}, ""))
-    return [*parts, replace({"String": NEWLINE}, "\n"), {"type": "Fuse"}]
+    return [*parts, replace({"String": NEWLINE_PIECE}, "\n"), {"type": "Fuse"}]
 
 
 def post_processor(special: SpecialTokens, ids: Mapping[str, int]) -> Component | None:
@@ -209,7 +209,7 @@ def batch_encoding_json(
     # Longest match would find special tokens in text; it never finds one that begins with a newline.
     hidden = {token: f"\n{token}" for token in special.tokens}
     vocab = {hidden.get(text, text): number for text, number in tokenizer_json["model"]["vocab"].items()}
-    spelling = [replace({"String": " "}, SPACE), replace({"String": "\n"}, NEWLINE)]
+    spelling = [replace({"String": " "}, SPACE_PIECE), replace({"String": "\n"}, NEWLINE_PIECE)]
     if config.whole_words:
         spelling = [bert_normalizer(config)] if config.boundaries == "bert" else []
     return bare | {

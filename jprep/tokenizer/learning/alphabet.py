@@ -9,7 +9,7 @@ from pathlib import Path
 from jprep.errors import ConfigError
 from jprep.tokenizer.config import SENTENCEPIECE_MODELS, TokenizerConfig
 from jprep.tokenizer.counting.results import read_characters
-from jprep.tokenizer.vocabulary import NEWLINE, SPACE
+from jprep.tokenizer.vocabulary import NEWLINE_PIECE, SPACE_PIECE
 
 DEFAULT_COVERAGE = 0.9995
 """Share of all characters that an alphabet covers by default, as in sentencepiece."""
@@ -17,9 +17,9 @@ DEFAULT_COVERAGE = 0.9995
 MINIMUM_COVERAGE = 0.9
 """An alphabet that covers less is rejected."""
 
-_EXCLUDED = "\0\n\r\x1e\x1f" + SPACE
+_EXCLUDED = "\0\n\r\x1e\x1f" + SPACE_PIECE
 # Tab is encoded by its byte, and so is U+2585, which sentencepiece's trainer uses for unknown characters.
-_EXCLUDED_BY_MODEL = dict.fromkeys(SENTENCEPIECE_MODELS, "\t▅") | {"wordpiece": NEWLINE}
+_EXCLUDED_BY_MODEL = dict.fromkeys(SENTENCEPIECE_MODELS, "\t▅") | {"wordpiece": NEWLINE_PIECE}
 
 
 def choose_alphabet(characters: Path, config: TokenizerConfig) -> str:

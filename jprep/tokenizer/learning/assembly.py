@@ -9,7 +9,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, SpecialTokens
 from jprep.tokenizer.vocabulary import VocabularyPiece
 
-BYTES = [VocabularyPiece(f"<0x{byte:02X}>", "byte") for byte in range(256)]
+BYTE_PIECES = [VocabularyPiece(f"<0x{byte:02X}>", "byte") for byte in range(256)]
 """The pieces for characters outside the alphabet."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from jprep.corpus.document import WORD
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats.sentencepiece_model import model_bytes
-from jprep.tokenizer.vocabulary import SPACE, VocabularyPiece
+from jprep.tokenizer.vocabulary import SPACE_PIECE, VocabularyPiece
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,7 @@ class BpeCandidates:
 
     def unreachable(self, pieces: Sequence[str]) -> set[str]:
         """Return the pieces whose own text is not encoded as that piece: no text gives them."""
-        encoded = self.encode(pieces, [piece.replace(SPACE, " ") for piece in pieces])
+        encoded = self.encode(pieces, [piece.replace(SPACE_PIECE, " ") for piece in pieces])
         first = len(self.base)
         return {
             piece
@@ -110,7 +110,7 @@ class BoundarySample:
     def __init__(self, path: Path, config: TokenizerConfig, encoder: CandidateEncoder) -> None:
         import numpy as np
 
-        marked = _thin_out(path.read_bytes()).decode().replace(SPACE, " ")
+        marked = _thin_out(path.read_bytes()).decode().replace(SPACE_PIECE, " ")
         data = np.frombuffer(marked.encode(), np.uint8)
         marks = np.flatnonzero(data == ord(WORD))
         text = np.delete(data, marks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.learning.alphabet import choose_alphabet
 from jprep.tokenizer.learning.assembly import (
-    BYTES,
+    BYTE_PIECES,
     check_all_learnt,
     check_special_tokens,
     pieces_to_learn,
@@ -23,7 +23,7 @@ from jprep.tokenizer.learning.training_units import cut_reserved, cut_unknown, r
 from jprep.tokenizer.learning.word_sequences import Learn, PiecesAndSequences, sequence_counts
 from jprep.tokenizer.sources.joins import PieceJoins, complete
 from jprep.tokenizer.special_tokens import SpecialTokens
-from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
+from jprep.tokenizer.vocabulary import SPACE_PIECE, Vocabulary, VocabularyPiece
 
 if TYPE_CHECKING:
     from jprep.tokenizer.counting import UnitCounts
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """Learn BPE; see `jprep.tokenizer.learning.learn`. Order: bytes, merged pieces by rank, alphabet."""
     alphabet = choose_alphabet(counted.characters, config)
-    needed = pieces_to_learn(config, special, bytes=len(BYTES), characters=len(alphabet))
+    needed = pieces_to_learn(config, special, bytes=len(BYTE_PIECES), characters=len(alphabet))
     text, counts = read_units(counted.words)
     text = cut_unknown(cut_reserved(text, config, special), alphabet)
     parts = write_units(scratch / "units.tsv", _spell(text), counts, BALLAST)
@@ -47,7 +47,7 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     check_all_learnt(config, needed - len(merges))
     check_special_tokens(config, merges)
     ranked = [*merges, *symbols]
-    pieces = [*BYTES, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
+    pieces = [*BYTE_PIECES, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
     found = chosen.counts | sequence_counts(learnt, chosen.pieces) | {"units.trained": parts}
     return Vocabulary(config, special, with_special(special, pieces), [], alphabet, found)
 
@@ -55,7 +55,7 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
 def _select(learnt: Learn, symbols: str, sample: Path, config: TokenizerConfig, needed: int) -> Selection:
     base = [
         VocabularyPiece("<unk>", "unknown"),
-        *BYTES,
+        *BYTE_PIECES,
         *(VocabularyPiece(symbol, "normal", -1e9) for symbol in symbols),
     ]
     candidates = BpeCandidates(base, _spell, _size, byte_fallback=True)
@@ -78,8 +78,8 @@ def _complete(learnt: list[str], config: TokenizerConfig, room: int) -> list[str
 
 
 def _spell(text: str) -> str:
-    return text.replace(" ", SPACE)
+    return text.replace(" ", SPACE_PIECE)
 
 
 def _size(piece: str) -> int:
-    return len(piece.replace(SPACE, " ").encode())
+    return len(piece.replace(SPACE_PIECE, " ").encode())

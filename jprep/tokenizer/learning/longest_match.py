@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,11 +26,11 @@ class LongestMatch:
 
     def spell(self, text: str) -> str:
         """Convert text to the characters of pieces; newlines are unchanged."""
-        return text.replace(" ", SPACE)
+        return text.replace(" ", SPACE_PIECE)
 
     def sizes(self, pieces: Sequence[str]) -> list[int]:
         """Return the UTF-8 bytes of each id's text."""
-        texts = [piece.replace(SPACE, " ") for piece in [*self._alphabet, *pieces]]
+        texts = [piece.replace(SPACE_PIECE, " ") for piece in [*self._alphabet, *pieces]]
         return [*range(1, _UNKNOWN_IDS + 1), *(len(text.encode()) for text in texts)]
 
     def encode(self, pieces: Sequence[str], texts: list[str]) -> list[NDArray[np.int32]]:

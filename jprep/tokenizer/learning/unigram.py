@@ -10,7 +10,7 @@ from jprep.errors import ConfigError
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.learning.alphabet import choose_alphabet
 from jprep.tokenizer.learning.assembly import (
-    BYTES,
+    BYTE_PIECES,
     check_all_learnt,
     check_special_tokens,
     pieces_to_learn,
@@ -20,7 +20,7 @@ from jprep.tokenizer.learning.sentencepiece_trainer import train_unigram
 from jprep.tokenizer.learning.training_units import cut_reserved, cut_unknown, read_units, write_units
 from jprep.tokenizer.learning.unigram_seeds import write_seeds
 from jprep.tokenizer.special_tokens import SpecialTokens
-from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
+from jprep.tokenizer.vocabulary import SPACE_PIECE, Vocabulary, VocabularyPiece
 
 if TYPE_CHECKING:
     from jprep.tokenizer.counting import UnitCounts
@@ -31,7 +31,7 @@ _PREFERRED = 1 / 256  # more than the rounding of exported scores
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """Learn Unigram; see `jprep.tokenizer.learning.learn`. Order: bytes, then pieces by descending log probability."""
     alphabet = choose_alphabet(counted.characters, config)
-    needed = pieces_to_learn(config, special, bytes=len(BYTES), characters=len(alphabet))
+    needed = pieces_to_learn(config, special, bytes=len(BYTE_PIECES), characters=len(alphabet))
     text, counts = read_units(counted.words)
     text = cut_unknown(cut_reserved(text, config, special), alphabet)
     units, seeds = scratch / "units.tsv", scratch / "seeds.tsv"
@@ -45,7 +45,7 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     learnt = _with_required(learnt, config)
     check_special_tokens(config, learnt)
     ranked = sorted(learnt, key=lambda piece: (-learnt[piece], piece))
-    pieces = [*BYTES, *(VocabularyPiece(piece, "normal", learnt[piece]) for piece in ranked)]
+    pieces = [*BYTE_PIECES, *(VocabularyPiece(piece, "normal", learnt[piece]) for piece in ranked)]
     return Vocabulary(config, special, with_special(special, pieces), [], alphabet, {"units.trained": parts})
 
 
@@ -87,4 +87,4 @@ def _best_score(text: str, scores: dict[str, float]) -> float:
 
 
 def _spell(text: str) -> str:
-    return text.replace(" ", SPACE)
+    return text.replace(" ", SPACE_PIECE)

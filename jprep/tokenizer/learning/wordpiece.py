@@ -21,14 +21,21 @@ from jprep.tokenizer.learning.selection import select
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import CUT, cut_reserved, cut_unknown, read_units, write_units
 from jprep.tokenizer.special_tokens import SpecialTokens
-from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, DOUBLE_HASH, NEWLINE, SPACE, Vocabulary, VocabularyPiece
+from jprep.tokenizer.vocabulary import (
+    CONTINUATION_PREFIX,
+    DOUBLE_HASH,
+    NEWLINE_PIECE,
+    SPACE_PIECE,
+    Vocabulary,
+    VocabularyPiece,
+)
 
 if TYPE_CHECKING:
     from jprep.tokenizer.counting import UnitCounts
 
 _FIRST_SYMBOL = 0x10000  # code points from here have no meaning to the trainer, and there are a million of them
 
-_SPELLING = str.maketrans({" ": SPACE, "\n": NEWLINE})
+_SPELLING = str.maketrans({" ": SPACE_PIECE, "\n": NEWLINE_PIECE})
 
 
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:

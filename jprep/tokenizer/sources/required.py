@@ -15,11 +15,11 @@ from jprep.errors import ConfigError
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
 from jprep.tokenizer.counting.unsegmented import count_pieces
 from jprep.tokenizer.special_tokens import special_tokens
-from jprep.tokenizer.vocabulary import SPACE
+from jprep.tokenizer.vocabulary import SPACE_PIECE
 
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 _NEVER_IN_UNITS = "\0\n\x1e\x1f"
-_NEVER_IN_CHARACTERS = f"{_NEVER_IN_UNITS}\t\r▅{SPACE}"
+_NEVER_IN_CHARACTERS = f"{_NEVER_IN_UNITS}\t\r▅{SPACE_PIECE}"
 _MODELS = ("bpe", "byte-bpe", "unigram")
 _BESIDE = ("", "あ", "a")
 """What stands on both sides of a piece when it is tried: normalizers may remove spaces at the ends of a text."""

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats.sentencepiece_model import model_proto
-from jprep.tokenizer.learning.assembly import BYTES, with_special
+from jprep.tokenizer.learning.assembly import BYTE_PIECES, with_special
 from jprep.tokenizer.special_tokens import special_tokens
-from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
+from jprep.tokenizer.vocabulary import SPACE_PIECE, Vocabulary, VocabularyPiece
 
 WORDS = ["日本", "日本語", "▁日", "▁a", "ab", "▁ab", "s>", "mask", "0x", "で", "は", "では"]
 
@@ -19,7 +19,7 @@ def vocabulary(model: str = "bpe", *special: str) -> Vocabulary:
     config = TokenizerConfig(model=model, special=list(special))
     letters = "日本語では▁absmk<>0x4"
     ranked = [*WORDS[:-3], WORDS[-1], *letters]
-    pieces = [*BYTES, *(VocabularyPiece(text, "normal", -1.0 - rank) for rank, text in enumerate(ranked))]
+    pieces = [*BYTE_PIECES, *(VocabularyPiece(text, "normal", -1.0 - rank) for rank, text in enumerate(ranked))]
     chosen = special_tokens(config)
     return Vocabulary(config, chosen, with_special(chosen, pieces), [], letters, {})
 
@@ -29,7 +29,7 @@ def loaded(made: Vocabulary) -> sentencepiece.SentencePieceProcessor:
 
 
 MODELS = {model: loaded(vocabulary(model)) for model in ("bpe", "unigram")}
-texts = st.text(alphabet=st.characters(exclude_characters=SPACE, exclude_categories=["Cs"])) | st.lists(
+texts = st.text(alphabet=st.characters(exclude_characters=SPACE_PIECE, exclude_categories=["Cs"])) | st.lists(
     st.sampled_from([*"日本語では  \n\tab<s>", "<mask>", "<0x41>", "<unk>", "\0", "\ufeff", "\ufffd", "👨‍👩‍👧"])
 ).map("".join)
 
