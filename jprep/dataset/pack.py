@@ -41,7 +41,7 @@ from jprep.engine.runner import Executor, ProgressReporter, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
-from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON
+from jprep.tokenizer.formats.file_names import SENTENCEPIECE_MODEL, TOKENIZER_JSON
 from jprep.tokenizer.normalizers import for_raw_text
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.word_spaces import keep_spaces

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.external.files import TOKENIZER_CONFIG, read_json
-from jprep.tokenizer.external.roles import ROLES, token_text
+from jprep.tokenizer.external.files import read_json
+from jprep.tokenizer.external.roles import token_text
+from jprep.tokenizer.formats.file_names import TOKENIZER_CONFIG_JSON
+from jprep.tokenizer.special_tokens import ROLES
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
@@ -39,7 +41,7 @@ def own_template(folder: Path) -> str:
     path = folder / CHAT_TEMPLATE
     if path.is_file():
         return path.read_text(encoding="utf-8")
-    found: Any = read_json(folder / TOKENIZER_CONFIG).get("chat_template") or ""
+    found: Any = read_json(folder / TOKENIZER_CONFIG_JSON).get("chat_template") or ""
     if isinstance(found, list):  # several, of which one is the default
         found = {each.get("name"): each.get("template") for each in found}.get("default") or ""
     return str(found)
@@ -48,7 +50,7 @@ def own_template(folder: Path) -> str:
 def role_tokens(tokenizer: Tokenizer) -> dict[str, str]:
     """Return the special tokens that transformers gives to templates, by name: `eos_token` and so on."""
     names, special = [f"{role}_token" for role in ROLES], tokenizer.special
-    stated = read_json(tokenizer.folder / TOKENIZER_CONFIG) or {
+    stated = read_json(tokenizer.folder / TOKENIZER_CONFIG_JSON) or {
         name: getattr(special, role) for name, role in zip(names, ROLES, strict=True)
     }
     return {name: token for name in names if (token := token_text(stated.get(name)))}

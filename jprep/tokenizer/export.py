@@ -15,21 +15,20 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path, write_atomic
 from jprep.tokenizer.card import read_card, verify_files
 from jprep.tokenizer.config import SENTENCEPIECE_MODELS, ModelType, TokenizerConfig
+from jprep.tokenizer.formats.file_names import (
+    SENTENCEPIECE_MODEL,
+    SPECIAL_TOKENS_MAP_JSON,
+    TOKENIZER_CONFIG_JSON,
+    TOKENIZER_JSON,
+)
 from jprep.tokenizer.formats.pieces import read_pieces
 from jprep.tokenizer.formats.policies import space_of
 from jprep.tokenizer.formats.sentencepiece_model import model_proto
-from jprep.tokenizer.formats.tokenizer_json import (
-    SENTENCEPIECE_MODEL,
-    TOKENIZER_JSON,
-    added_tokens,
-    tokenizer_json,
-    uses_token_types,
-)
+from jprep.tokenizer.formats.tokenizer_json import added_tokens, tokenizer_json, uses_token_types
 from jprep.tokenizer.normalizers import export_normalizers
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, SpecialTokens, special_tokens
 from jprep.tokenizer.vocabulary import Vocabulary
 
-TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON = "tokenizer_config.json", "special_tokens_map.json"
 FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON, SENTENCEPIECE_MODEL)
 """The files that `write_tokenizer_files` may write."""
 
@@ -47,7 +46,8 @@ EXPORTED_FILES = (
 EXPORT_MANIFEST = "export.json"
 """The manifest of an export at a URL."""
 
-_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+_ORDER_IN_CONFIG = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+"""The roles of special tokens in the order in which the files name them."""
 
 
 class TokenizerExportManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ def _tokenizer_config(vocabulary: Vocabulary) -> dict[str, Any]:
         "model_max_length": config.model_max_length or special.max_length,
         "model_input_names": ["input_ids", *types, "attention_mask"],
         "added_tokens_decoder": {str(token.pop("id")): token for token in added_tokens(vocabulary)},
-        **{f"{role}_token": getattr(special, role) for role in _ROLES if getattr(special, role)},
+        **{f"{role}_token": getattr(special, role) for role in _ORDER_IN_CONFIG if getattr(special, role)},
         "additional_special_tokens": _additional(special),
     }
 
@@ -121,14 +121,14 @@ def _special_tokens_map(vocabulary: Vocabulary) -> dict[str, Any]:
     flags = ("content", "lstrip", "normalized", "rstrip", "single_word")
     roles: dict[str, Any] = {
         f"{role}_token": {flag: tokens[getattr(vocabulary.special, role)][flag] for flag in flags}
-        for role in _ROLES
+        for role in _ORDER_IN_CONFIG
         if getattr(vocabulary.special, role)
     }
     return roles | {"additional_special_tokens": _additional(vocabulary.special)}
 
 
 def _additional(special: SpecialTokens) -> list[str]:
-    roles = {getattr(special, role) for role in _ROLES}
+    roles = {getattr(special, role) for role in _ORDER_IN_CONFIG}
     return [token for token in special.tokens if token not in roles]
 
 

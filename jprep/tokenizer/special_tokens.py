@@ -9,6 +9,9 @@ import msgspec
 from jprep.errors import ConfigError
 from jprep.tokenizer.config import ModelType, TokenizerConfig
 
+ROLES = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")
+"""What a special token is for: attributes of `SpecialTokens`."""
+
 
 class SpecialTokens(msgspec.Struct, frozen=True, kw_only=True):
     """Special tokens by role.

@@ -28,8 +28,9 @@ from jprep.tokenizer.encoding.sentencepiece_encoder import SentencePieceEncoder
 from jprep.tokenizer.encoding.tokenizers_encoder import TokenizersEncoder
 from jprep.tokenizer.encoding.word_encoder import WordEncoder
 from jprep.tokenizer.external.documents import Preceding, within_text, without_special_tokens
+from jprep.tokenizer.formats.file_names import SENTENCEPIECE_MODEL, TOKENIZER_JSON
 from jprep.tokenizer.formats.pieces import piece_bytes, read_pieces
-from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON, batch_encoding_json
+from jprep.tokenizer.formats.tokenizer_json import batch_encoding_json
 from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
 from jprep.tokenizer.vocabulary import NEWLINE_PIECE, SPACE_PIECE
 from jprep.tokenizer.word_spaces import unite_spaces

@@ -29,6 +29,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import UnitCounts, units
 from jprep.tokenizer.evaluation import score_tokenizer
 from jprep.tokenizer.export import FILES, write_tokenizer_files
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.tokenizer.model_card import README, model_card
 from jprep.tokenizer.normalizers import export_normalizers, for_raw_text
 from jprep.tokenizer.sources.required import check_normalized, resolve_required
@@ -297,7 +298,7 @@ def _differing(tokenizer: Tokenizer, marked: list[str]) -> int:
 
     hard = tokenizer.card.config.boundaries == "hard"  # a single word has no mark, and would be segmented again
     texts = [line + WORD if hard else line.replace(WORD, "") for line in marked]
-    exported = Exported.from_file(str(tokenizer.folder / "tokenizer.json"))
+    exported = Exported.from_file(str(tokenizer.folder / TOKENIZER_JSON))
     exported_ids = [each.ids for each in exported.encode_batch_fast(texts, add_special_tokens=False)]
     ids, offsets = tokenizer.encode_batch(texts)
     return sum(ids[offsets[i] : offsets[i + 1]].tolist() != other for i, other in enumerate(exported_ids))

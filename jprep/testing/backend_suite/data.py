@@ -22,7 +22,7 @@ from jprep.random.counter_bits import below, bits, key
 from jprep.tokenizer.card import TokenizerCard, write_card
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
-from jprep.tokenizer.formats.tokenizer_json import TOKENIZER_JSON
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS
 
 Sentence = list[str]

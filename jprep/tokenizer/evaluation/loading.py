@@ -10,8 +10,7 @@ from jprep.io.inputs.paths import short_names
 from jprep.tokenizer.card import CARD_JSON, read_card
 from jprep.tokenizer.evaluation.adapter import TokenizerAdapter
 from jprep.tokenizer.external.files import display_name, is_external, resolve_tokenizer
-
-_JSON = "tokenizer.json"
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 
 
 def load_adapters(paths: Sequence[Path]) -> list[TokenizerAdapter]:
@@ -52,8 +51,8 @@ def _open(path: Path, name: str) -> TokenizerAdapter:
         return JprepAdapter(load_tokenizer(path), name)
     from jprep.tokenizer.evaluation.external_tokenizers import HuggingFaceAdapter, SentencePieceAdapter
 
-    if (path / _JSON).is_file():
-        return HuggingFaceAdapter(path / _JSON, name)
+    if (path / TOKENIZER_JSON).is_file():
+        return HuggingFaceAdapter(path / TOKENIZER_JSON, name)
     if path.is_file():
         return SentencePieceAdapter(path, name) if path.suffix == ".model" else HuggingFaceAdapter(path, name)
     models = sorted(path.glob("*.model")) if path.is_dir() else []
@@ -71,5 +70,5 @@ def _not_found(path: Path) -> ConfigError:
     if not path.exists():
         fix = "check the path; a name on the Hub has the form org/name"
         return ConfigError("no such tokenizer", where=str(path), fix=fix)
-    fix = f"use a directory of `jprep tokenizer train`, a {_JSON} or its directory, or a sentencepiece .model"
+    fix = f"use a directory of `jprep tokenizer train`, a {TOKENIZER_JSON} or its directory, or a sentencepiece .model"
     return ConfigError("no tokenizer at this path", where=str(path), fix=fix)

@@ -11,8 +11,9 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.tokenizer.external.documents import steps_of, within_text
-from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
+from jprep.tokenizer.external.files import read_json
 from jprep.tokenizer.formats.byte_level import ALPHABET, count_characters
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.tokenizer.learning.assembly import BYTE_PIECES
 from jprep.tokenizer.vocabulary import SPACE_PIECE
 

@@ -14,10 +14,11 @@ from jprep.io.atomic import write_atomic
 from jprep.tokenizer.chat_template import CHAT_TEMPLATE
 from jprep.tokenizer.extending.base import BYTE_NAMES, BaseTokenizer
 from jprep.tokenizer.extending.pieces import NewPieces
-from jprep.tokenizer.external.files import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, TOKENIZER_JSON, read_json
+from jprep.tokenizer.external.files import read_json
+from jprep.tokenizer.formats.file_names import SPECIAL_TOKENS_MAP_JSON, TOKENIZER_CONFIG_JSON, TOKENIZER_JSON
 from jprep.tokenizer.formats.tokenizer_json import never_chosen
 
-FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, CHAT_TEMPLATE)
+FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON, CHAT_TEMPLATE)
 """The files that `write_extension` may write."""
 
 _SAVED = 2**-20  # log probability for a token that a new piece of Unigram saves: more than rounding errors
@@ -35,14 +36,14 @@ def write_extension(base: BaseTokenizer, new: NewPieces, reserved: Sequence[str]
     """
     tokens = {token: base.size + len(new.pieces) + number for number, token in enumerate(reserved)}
     _write(folder / TOKENIZER_JSON, extended_json(base, new, tokens))
-    config = read_json(base.folder / TOKENIZER_CONFIG)
+    config = read_json(base.folder / TOKENIZER_CONFIG_JSON)
     # The class of the original may build its own pre-tokenizer; this one takes tokenizer.json as it is.
     config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
     config.pop("auto_map", None)
     if tokens:
         config |= _with_reserved(config, tokens)
-    _write(folder / TOKENIZER_CONFIG, config)
-    for name in (SPECIAL_TOKENS_MAP, CHAT_TEMPLATE):
+    _write(folder / TOKENIZER_CONFIG_JSON, config)
+    for name in (SPECIAL_TOKENS_MAP_JSON, CHAT_TEMPLATE):
         if (base.folder / name).is_file():
             shutil.copyfile(base.folder / name, folder / name)
 

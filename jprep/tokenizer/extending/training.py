@@ -19,7 +19,8 @@ from jprep.tokenizer.extending.base import BaseTokenizer
 from jprep.tokenizer.extending.files import FILES, write_extension
 from jprep.tokenizer.extending.pieces import NewPieces, learn_pieces, room_for_pieces
 from jprep.tokenizer.external.engines import load_tokenizer_json
-from jprep.tokenizer.external.files import TOKENIZER_JSON, display_name, resolve_tokenizer
+from jprep.tokenizer.external.files import display_name, resolve_tokenizer
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.tokenizer.train import Training, read_sample
 
 _LINES = 512  # per call

@@ -14,8 +14,9 @@ from jprep.errors import ConfigError
 from jprep.tokenizer.encoding.batch import EncodedBatch, TokenSpans, cumulative_offsets, spans_of
 from jprep.tokenizer.encoding.tokenizers_encoder import load_for_text
 from jprep.tokenizer.external.documents import Preceding, within_text, without_special_tokens
-from jprep.tokenizer.external.files import TOKENIZER_JSON, read_json
+from jprep.tokenizer.external.files import read_json
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.tokenizer.special_tokens import SpecialTokens
 
 

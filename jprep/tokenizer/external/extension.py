@@ -11,7 +11,8 @@ from jprep.engine.output_kinds import TOKENIZER_EXPORT
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.tokenizer.external.engines import load_tokenizer_json
-from jprep.tokenizer.external.files import TOKENIZER_JSON, is_external, resolve_tokenizer, tokenizer_files
+from jprep.tokenizer.external.files import is_external, resolve_tokenizer, tokenizer_files
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 
 
 def extend_tokenizer(source: str | Path, tokens: Sequence[str], folder: Path) -> list[str]:

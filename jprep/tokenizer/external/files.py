@@ -13,20 +13,20 @@ from jprep.errors import ConfigError, InputError
 from jprep.hub.download import commit_of, name_of
 from jprep.hub.location import resolve_location
 from jprep.io.atomic import file_sha256
+from jprep.tokenizer.formats.file_names import (
+    SENTENCEPIECE_MODEL,
+    SPECIAL_TOKENS_MAP_JSON,
+    TOKENIZER_CONFIG_JSON,
+    TOKENIZER_JSON,
+)
 
 if TYPE_CHECKING:
     from jprep.tokenizer.card import TokenizerCard
 
-TOKENIZER_JSON, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-)
-
-VOCABULARIES = (TOKENIZER_JSON, "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model", "spm.model",
-                "tokenizer.model")  # fmt: skip
+VOCABULARIES = (TOKENIZER_JSON, "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model",
+                SENTENCEPIECE_MODEL, "tokenizer.model")  # fmt: skip
 """Files of which a tokenizer needs one."""
-_OTHERS = (TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, "added_tokens.json", "merges.txt", "chat_template.jinja")
+_OTHERS = (TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON, "added_tokens.json", "merges.txt", "chat_template.jinja")
 PATTERNS = (*VOCABULARIES, *_OTHERS, "config.json")
 """The files that are downloaded; `AutoTokenizer` finds the class of old tokenizers in the model's config."""
 
@@ -83,7 +83,7 @@ def tokenizer_files(folder: Path) -> list[str]:
     The model's `config.json` is among them only if no other file names the tokenizer's class.
     """
     found = sorted(name for name in (*VOCABULARIES, *_OTHERS) if (folder / name).is_file())
-    needs_config = TOKENIZER_JSON not in found and "tokenizer_class" not in read_json(folder / TOKENIZER_CONFIG)
+    needs_config = TOKENIZER_JSON not in found and "tokenizer_class" not in read_json(folder / TOKENIZER_CONFIG_JSON)
     return [*found, _CONFIG] if needs_config and (folder / _CONFIG).is_file() else found
 
 
@@ -134,7 +134,7 @@ def _config(folder: Path) -> Any:
     """Return what the rest of jprep asks of a tokenizer's config: raw text goes in, and nothing else is known."""
     from jprep.tokenizer.config import TokenizerConfig
 
-    length = read_json(folder / TOKENIZER_CONFIG).get("model_max_length", 0)
+    length = read_json(folder / TOKENIZER_CONFIG_JSON).get("model_max_length", 0)
     known = isinstance(length, int) and 0 < length < 1 << 31  # transformers writes 1e30 for "no limit"
     return TokenizerConfig(
         model="wordpiece", boundaries="none", newline="space", spaces="alone", model_max_length=length if known else 0

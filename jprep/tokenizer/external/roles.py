@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.external.files import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, read_json
-from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, SpecialTokens
-
-ROLES = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")
+from jprep.tokenizer.external.files import read_json
+from jprep.tokenizer.formats.file_names import SPECIAL_TOKENS_MAP_JSON, TOKENIZER_CONFIG_JSON
+from jprep.tokenizer.special_tokens import ROLES, SPECIAL_TOKEN_SETS, SpecialTokens
 
 _DEFAULTS = ("bert", "roberta", "t5", "gpt")
 """Sets to try if no file names the roles, as in the first releases of transformers."""
@@ -33,7 +32,7 @@ class WithSpecialTokens(NamedTuple):
 
 def read_roles(folder: Path, vocabulary: Container[str]) -> dict[str, str]:
     """Return role → token, as a tokenizer's files say; tokens that the vocabulary lacks have no role."""
-    stated = read_json(folder / TOKENIZER_CONFIG) | read_json(folder / SPECIAL_TOKENS_MAP)
+    stated = read_json(folder / TOKENIZER_CONFIG_JSON) | read_json(folder / SPECIAL_TOKENS_MAP_JSON)
     named = {role: token_text(stated.get(f"{role}_token")) for role in ROLES}
     found = {role: token for role, token in named.items() if token and token in vocabulary}
     return found or _default_roles(vocabulary)
@@ -41,7 +40,7 @@ def read_roles(folder: Path, vocabulary: Container[str]) -> dict[str, str]:
 
 def read_additional(folder: Path) -> list[str]:
     """Return the special tokens without a role that a tokenizer's files list."""
-    stated = read_json(folder / TOKENIZER_CONFIG) | read_json(folder / SPECIAL_TOKENS_MAP)
+    stated = read_json(folder / TOKENIZER_CONFIG_JSON) | read_json(folder / SPECIAL_TOKENS_MAP_JSON)
     listed = stated.get("additional_special_tokens") or stated.get("extra_special_tokens") or []
     tokens = listed.values() if isinstance(listed, dict) else listed
     return [token_text(token) for token in tokens] if isinstance(tokens, Iterable) else []

@@ -13,8 +13,9 @@ import numpy as np
 from jprep.tokenizer.encoding.batch import EncodedBatch, Ids, Offsets, TokenSpans
 from jprep.tokenizer.external.documents import Preceding
 from jprep.tokenizer.external.engines import Engine, FastEngine
-from jprep.tokenizer.external.files import TOKENIZER_JSON, external_card, resolve_tokenizer
+from jprep.tokenizer.external.files import external_card, resolve_tokenizer
 from jprep.tokenizer.external.process import ProcessEngine
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer, without_surrogates
 
 

@@ -12,14 +12,19 @@ MODEL_TYPE = {"unigram": 1, "bpe": 2, "words": 3}
 """`TrainerSpec.ModelType` of the supported model types."""
 
 _TYPE: dict[PieceKind, int] = {"normal": 1, "unknown": 2, "special": 3, "byte": 6}
-_ROLES = {"unk": (40, 45), "bos": (41, 46), "eos": (42, 47), "pad": (43, 48)}  # TrainerSpec's <role>_id, <role>_piece
+_ROLE_FIELDS = {
+    "unk": (40, 45),
+    "bos": (41, 46),
+    "eos": (42, 47),
+    "pad": (43, 48),
+}  # TrainerSpec's <role>_id, <role>_piece
 
 
 def model_proto(vocabulary: Vocabulary) -> bytes:
     """Return the model file of a bpe or unigram vocabulary, with the same ids."""
     ids = {piece.text: number for number, piece in enumerate(vocabulary.pieces)}
     roles = {}
-    for role in _ROLES:
+    for role in _ROLE_FIELDS:
         token = getattr(vocabulary.special, role)
         roles[role] = (ids[token], token) if token else (-1, "")
     return model_bytes(vocabulary.pieces, vocabulary.config.model, roles, byte_fallback=True)
@@ -40,7 +45,7 @@ def model_bytes(
     numbers = {3: MODEL_TYPE[model], 4: len(written), 35: int(byte_fallback)}
     trainer = b"".join(protobuf.number(field, value) for field, value in numbers.items())
     for role, (number, token) in roles.items():
-        field, name = _ROLES[role]
+        field, name = _ROLE_FIELDS[role]
         trainer += protobuf.number(field, number) + (protobuf.data(name, token.encode()) if token else b"")
     # Spaces are written as U+2581. A model of words has one before each word, and no other.
     spaces = int(model == "words")
@@ -60,7 +65,7 @@ def word_model_proto(symbols: Sequence[str], special: Collection[str], unknown: 
     """
     kinds: dict[str, PieceKind] = dict.fromkeys(special, "special") | {unknown: "unknown"}  # type: ignore[assignment]
     pieces = [VocabularyPiece(symbol, kinds.get(symbol, "normal")) for symbol in symbols]
-    roles = dict.fromkeys(_ROLES, (-1, "")) | {"unk": (list(symbols).index(unknown), unknown)}
+    roles = dict.fromkeys(_ROLE_FIELDS, (-1, "")) | {"unk": (list(symbols).index(unknown), unknown)}
     return model_bytes(pieces, "words", roles, byte_fallback=False)
 
 

@@ -19,9 +19,6 @@ from jprep.tokenizer.formats.policies import pre_tokenizers as policy_pre_tokeni
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, NEWLINE_PIECE, SPACE_PIECE, Vocabulary
 
-TOKENIZER_JSON, SENTENCEPIECE_MODEL = "tokenizer.json", "spm.model"
-"""Names of the files that tokenizer libraries load."""
-
 _MAX_WORD_CHARS = 100  # as in BERT: a longer word becomes the unknown token
 _UNKNOWN_PENALTY = 10.0  # sentencepiece and tokenizers score an unknown character this much below the rarest piece
 

@@ -10,9 +10,10 @@ import msgspec
 
 from jprep.io.atomic import file_sha256
 from jprep.tokenizer.card import TokenizerCard, read_card, verify_files, write_card
-from jprep.tokenizer.export import FILES, SPECIAL_TOKENS_MAP_JSON, TOKENIZER_CONFIG_JSON
+from jprep.tokenizer.export import FILES
+from jprep.tokenizer.formats.file_names import SPECIAL_TOKENS_MAP_JSON, TOKENIZER_CONFIG_JSON, TOKENIZER_JSON
 from jprep.tokenizer.formats.pieces import read_pieces
-from jprep.tokenizer.formats.tokenizer_json import TOKENIZER_JSON, post_processor
+from jprep.tokenizer.formats.tokenizer_json import post_processor
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.train.exporting.manifest import ModelExportManifest
 from jprep.train.models import max_positions

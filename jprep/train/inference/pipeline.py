@@ -13,7 +13,7 @@ from jprep.dataset.labelled.dataset import encode_row
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.errors import ConfigError, InputError
 from jprep.tokenizer import load_tokenizer
-from jprep.tokenizer.formats.tokenizer_json import TOKENIZER_JSON
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.train.exporting.custom_head import refuse_custom_head
 from jprep.train.exporting.manifest import ModelExportManifest, read_config, read_export, verify_export

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jprep.errors import ConfigError, InputError
 from jprep.io.atomic import file_sha256
 from jprep.tokenizer import load_tokenizer
-from jprep.tokenizer.external.files import TOKENIZER_JSON
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
 from jprep.train.job.config import TrainConfig
 from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.models.presets import TransformersConfig

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jprep.io.safetensors_file import Floats
+from jprep.tokenizer.special_tokens import ROLES
 from jprep.train.pretrained.stored_tensors import StoredTensor
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _BY_TOKEN = (
     "embeddings.word_embeddings.weight", "wte.weight", "embed_tokens.weight", "lm_head.weight", "cls.predictions.bias",
     "lm_head.bias", "generator_lm_head.bias", "embeddings.tok_embeddings.weight", "decoder.bias",
 )  # fmt: skip
-_ROLES = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")
 _CONTINUES, _SPACE = "##", "▁"
 
 
@@ -80,7 +80,7 @@ def transfer_rows(name: str, source: StoredTensor, rows: RowSources, fresh: Iter
 def _roles(old: Tokenizer, new: Tokenizer) -> dict[str, int]:
     """Return the old id for each special token of the new tokenizer that has a role in both."""
     found: dict[str, int] = {}
-    for role in _ROLES:
+    for role in ROLES:
         before, after = getattr(old.special, role), getattr(new.special, role)
         if before and after:
             found.setdefault(after, old.id_of(before))
