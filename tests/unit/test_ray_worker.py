@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from jprep.engine.executors.choice import choose_executor, make_executor
-from jprep.engine.executors.environment import accept_answer, describe_environment, remove_answers
+from jprep.engine.executors.environment import describe_environment
 from jprep.engine.executors.ray.task_worker import Answer, Assignment, TaskWorker
+from jprep.engine.executors.shared_directory import confirm_probe, delete_probes
 from jprep.engine.runner import TaskRunner
 from jprep.engine.stage import Receipt
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
@@ -54,7 +55,7 @@ def run(worker: TaskWorker, number: int) -> Answer:
 
 
 def test_it_runs_tasks_and_closes_the_stage_before_the_next(worker: TaskWorker, tmp_path: Path) -> None:
-    accept_answer(begin(worker, tmp_path).value, "node x")
+    confirm_probe(begin(worker, tmp_path).value, "node x")
     receipt = run(worker, 3).value
     assert isinstance(receipt, Receipt) and receipt.counts == {"squares": 3}
     assert (tmp_path / "out/00003").read_bytes() == b"9" and (tmp_path / "receipts/00003.json").exists()
@@ -94,7 +95,7 @@ def test_a_node_whose_writes_are_not_seen_is_refused(worker: TaskWorker, tmp_pat
     answer = begin(worker, tmp_path)
     answer.value.unlink()
     with pytest.raises(MachineError, match="not seen") as caught:
-        accept_answer(answer.value, "node x")
+        confirm_probe(answer.value, "node x")
     assert caught.value.where == f"{tmp_path} on node x"
 
 
@@ -102,7 +103,7 @@ def test_answers_that_nobody_waited_for_are_deleted(worker: TaskWorker, tmp_path
     """Those of workers that were being started when the stage ended."""
     answers = [begin(worker, tmp_path).value, begin(worker, tmp_path).value]
     (tmp_path / "token").unlink()
-    remove_answers(tmp_path / "token")
+    delete_probes(tmp_path / "token")
     assert not any(answer.exists() for answer in answers)
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from jprep.engine.executors.queued import Published, QueueWriter, Submitted, jprep_command
+from jprep.engine.executors.queued import OpenQueue, QueueWriter, Submitted, jprep_command
 from jprep.engine.queue.failures import Failure, clear_failures, read_failures
 from jprep.engine.queue.jobs import Jobs, Round, read_jobs, write_jobs
 from jprep.engine.queue.manifest import LOGS
@@ -113,7 +113,7 @@ class Batch(QueueWriter):
             self._jobs = Jobs(self.scheduler)
         return bool(self._alive())
 
-    def _run(self, queue: Published) -> Iterator[tuple[Task, Receipt]]:
+    def _run(self, queue: OpenQueue) -> Iterator[tuple[Task, Receipt]]:
         if not queue.kept:
             self._begin(queue)
         elif self._options.wait:
@@ -124,13 +124,13 @@ class Batch(QueueWriter):
                 self._submit(queue)
             if not self._options.wait:
                 raise self._submitted(queue)
-            before = len(queue.expected.tasks)
+            before = len(queue.pending.tasks)
             yield from self._until_ended(queue)
-            if not queue.expected.tasks:
+            if not queue.pending.tasks:
                 return
             self._count_attempt(queue, before)
 
-    def _begin(self, queue: Published) -> None:
+    def _begin(self, queue: OpenQueue) -> None:
         """Forget the jobs of an earlier queue. A command that a job runs again goes on counting attempts.
 
         Raises:
@@ -152,24 +152,24 @@ class Batch(QueueWriter):
         found = self._watch.states(job)
         return [JobState(job, "", "running")] if found is None else found
 
-    def _submit(self, queue: Published) -> None:
+    def _submit(self, queue: OpenQueue) -> None:
         """Submit the shares that have missing tasks, and without `wait` a job that runs the command again."""
         of = self._jobs.rounds[0].of if self._jobs.rounds else self._elements(queue)
-        elements = sorted({task.chunk % of for task in queue.expected.tasks.values()})
+        elements = sorted({task.chunk % of for task in queue.pending.tasks.values()})
         clear_failures(queue.folder)
         job = self._scheduler.submit(self._array(queue.output, queue.folder, queue.manifest.id, elements, of))
         self._jobs.rounds.append(Round(job, elements, of))
-        self._jobs.missing = len(queue.expected.tasks)
+        self._jobs.missing = len(queue.pending.tasks)
         write_jobs(queue.folder, self._jobs)
         if not self._options.wait and self._command:
             self._jobs.next = self._scheduler.submit(self._continuation(queue.folder, job))
             write_jobs(queue.folder, self._jobs)
-        submitted = f"submitted {counted(len(queue.expected.tasks), 'task')} as job {job}"
+        submitted = f"submitted {counted(len(queue.pending.tasks), 'task')} as job {job}"
         self._announce(f"{queue.manifest.stage}: {submitted} of {counted(len(elements), 'element')}")
 
-    def _elements(self, queue: Published) -> int:
+    def _elements(self, queue: OpenQueue) -> int:
         """Return the number of shares of the whole queue."""
-        count, chunks = len(queue.expected.tasks), len(queue.manifest.chunks)
+        count, chunks = len(queue.pending.tasks), len(queue.manifest.chunks)
         each = self._options.tasks_per_job or self._workers * max(1, min(_PER_PROCESS, count // _SPREAD))
         limits = [self._options.jobs, self._scheduler.array_limit() or 0]
         return max(1, min([chunks, -(-count // each), *(limit for limit in limits if limit)]))
@@ -193,17 +193,17 @@ class Batch(QueueWriter):
         asked = Resources(**{field: getattr(self._options, field) for field in Resources.__struct_fields__})
         return Job(name=name, command=command, logs=logs, folder=here, resources=asked, elements=elements)
 
-    def _until_ended(self, queue: Published) -> Iterator[tuple[Task, Receipt]]:
+    def _until_ended(self, queue: OpenQueue) -> Iterator[tuple[Task, Receipt]]:
         """Yield receipts until none is missing, or the job has ended."""
         late = 0
         for seconds in self._pauses():
             alive = self._alive()
             self._warn_of_held(alive)
-            yield from queue.expected.collect()
-            if not queue.expected.tasks:
+            yield from queue.pending.collect()
+            if not queue.pending.tasks:
                 return
             late = 0 if alive else late + 1
-            if late == _LATE or (late and read_failures(queue.folder).keys() >= queue.expected.tasks.keys()):
+            if late == _LATE or (late and read_failures(queue.folder).keys() >= queue.pending.tasks.keys()):
                 return
             self._wait(seconds)
 
@@ -214,14 +214,14 @@ class Batch(QueueWriter):
             self._warned.add(job)
             _log.warning("job %s is held: %s", job, states[0].reason or "no reason is known")
 
-    def _count_attempt(self, queue: Published, before: int) -> None:
+    def _count_attempt(self, queue: OpenQueue, before: int) -> None:
         """Count a round that had failures or finished nothing.
 
         Raises:
             JprepError: there were too many, or another attempt would change nothing.
         """
         failures = read_failures(queue.folder)
-        missing = queue.expected.tasks
+        missing = queue.pending.tasks
         if failures.keys() & missing.keys() or len(missing) == before:
             self._jobs.attempts += 1
             write_jobs(queue.folder, self._jobs)
@@ -235,35 +235,35 @@ class Batch(QueueWriter):
     def _last(self) -> Round:
         return self._jobs.rounds[-1]
 
-    def _error(self, queue: Published) -> JprepError:
+    def _error(self, queue: OpenQueue) -> JprepError:
         """Return the error that names the failed tasks and their logs."""
-        failures, missing = read_failures(queue.folder), sorted(queue.expected.tasks)
+        failures, missing = read_failures(queue.folder), sorted(queue.pending.tasks)
         known = [failures[name] for name in missing if name in failures]
         first = known[0] if known else self._vanished(queue, missing[0])
         for failure in known[1:10]:
             _log.warning("task %s: %s (log %s)", failure.task, failure.what, failure.log or "unknown")
         return first.error(len(missing) - 1)
 
-    def _vanished(self, queue: Published, name: str) -> Failure:
+    def _vanished(self, queue: OpenQueue, name: str) -> Failure:
         """Return the failure of a task whose job ended without a record."""
-        element = queue.expected.tasks[name].chunk % self._last.of
+        element = queue.pending.tasks[name].chunk % self._last.of
         log = queue.folder / LOGS / f"{self._last.job.partition('[')[0]}_{element}.log"
         fix = "see its log; more executor.time or executor.memory helps if the scheduler ended it"
         return Failure(name, "its job ended before it was done", "", fix, log=str(log))
 
-    def _submitted(self, queue: Published) -> Submitted:
-        job, count = self._last.job, len(queue.expected.tasks)
+    def _submitted(self, queue: OpenQueue) -> Submitted:
+        job, count = self._last.job, len(queue.pending.tasks)
         what = f"{queue.manifest.stage}: {counted(count, 'task')} {'is' if count == 1 else 'are'} in job {job}"
         if self._jobs.next:
             what += f", and job {self._jobs.next} goes on after it"
         return Submitted(what, where=str(queue.output), fix=self._advice(queue))
 
-    def _advice(self, queue: Published) -> str:
+    def _advice(self, queue: OpenQueue) -> str:
         cancel = " ".join(self._scheduler.cancel_command(" ".join(self._jobs.ids)))
         ask = f"jprep status {shlex.quote(str(queue.output))}"
         return f"`{ask}` shows how far it is, `{cancel}` cancels it; run this command again to wait for it"
 
-    def _cancel_next(self, queue: Published) -> None:
+    def _cancel_next(self, queue: OpenQueue) -> None:
         """Cancel the job that would run the command again: this command waits instead."""
         if self._jobs.next:
             self._scheduler.cancel(self._jobs.next)

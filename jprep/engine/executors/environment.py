@@ -1,4 +1,4 @@
-"""Compare a node with the machine that started the work: versions of libraries, and the file system they share."""
+"""Compare the versions of a node's libraries with those of the machine that started the work."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from importlib.metadata import PackageNotFoundError, entry_points, requires, ver
 from pathlib import Path
 
 from jprep.errors import MachineError
-from jprep.io.atomic import TEMPORARY_MARK, temporary_name
 
 _IGNORED = {"ray", "report", "test", "trackers", "view"}
 """Extras whose libraries have no part in the outputs of tasks; Ray compares its own version."""
-_ANSWER = "node"
-"""Name of the files with which nodes answer, without the suffix of temporary files."""
 _MAX_NAMES = 5  # differences that a message names
 _SAME = "install the same versions of Python, jprep and its libraries on all nodes"
-_SHARE = "use an output directory on a file system that all nodes mount at the same path"
 
 
 def describe_environment() -> dict[str, str]:
@@ -57,54 +53,6 @@ def enter_folder(folder: Path) -> None:
         what = f"this node cannot enter the directory in which the command was started: {error.strerror}"
         fix = "run the command in a directory that all nodes have at the same path"
         raise MachineError(what, where=f"{folder} on {node_name()}", fix=fix) from error
-
-
-def answer_token(token: Path, content: str) -> Path:
-    """Read a file that the machine that started the work wrote, and write another beside it.
-
-    Args:
-        token: the file.
-        content: its expected content.
-
-    Returns:
-        the written file, which that machine must see, and deletes.
-
-    Raises:
-        MachineError: this node does not see the file, or cannot write beside it.
-    """
-    place = f"{token.parent} on {node_name()}"
-    try:
-        if token.read_text(encoding="utf-8") != content:
-            raise MachineError(
-                "this node has another directory in the place of the work directory", where=place, fix=_SHARE
-            )
-        answer = temporary_name(token.with_name(_ANSWER))
-        answer.write_text(content, encoding="utf-8")
-        if not token.exists():  # the stage has ended meanwhile, and `remove_answers` may not have seen this one
-            answer.unlink(missing_ok=True)
-    except OSError as error:
-        what = f"this node does not share the work directory: {error.strerror}"
-        raise MachineError(what, where=place, fix=_SHARE) from error
-    return answer
-
-
-def accept_answer(answer: Path, node: str) -> None:
-    """Delete the file with which a node answered.
-
-    Raises:
-        MachineError: this machine does not see it.
-    """
-    try:
-        answer.unlink()
-    except OSError as error:
-        what = "what this node writes is not seen by the machine that started the work"
-        raise MachineError(what, where=f"{answer.parent} on {node}", fix=_SHARE) from error
-
-
-def remove_answers(token: Path) -> None:
-    """Delete the answers of nodes that were not waited for. The token must be deleted first: then none is added."""
-    for answer in token.parent.glob(f"{_ANSWER}{TEMPORARY_MARK}*"):
-        answer.unlink(missing_ok=True)
 
 
 def node_name() -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from jprep.config import ConfigSection
-from jprep.engine.executors.receipts import Expected, checked, growing_pauses, pause
+from jprep.engine.executors.receipts import PendingTasks, growing_pauses, pause, until_stopped
 from jprep.engine.queue.failures import clear_failures, read_failures
 from jprep.engine.queue.manifest import QUEUE, QueueManifest, close_queue, read_queue
 from jprep.engine.queue.reader import QueueReader
@@ -36,19 +36,19 @@ class Submitted(JprepError):  # noqa: N818 - not an error: the command did what 
     exit_code = 0
 
 
-class Published(msgspec.Struct, frozen=True):
+class OpenQueue(msgspec.Struct, frozen=True):
     """The open queue of a stage.
 
     Attributes:
         manifest: its description.
         folder: its folder.
-        expected: the tasks without a receipt.
+        pending: the tasks without a receipt.
         kept: whether it was open before this command.
     """
 
     manifest: QueueManifest
     folder: Path
-    expected: Expected
+    pending: PendingTasks
     kept: bool
 
     @property
@@ -109,11 +109,11 @@ class QueueWriter(ABC):
         """Do nothing: processes elsewhere end by themselves."""
 
     @abstractmethod
-    def _run(self, queue: Published) -> Iterator[tuple[Task, Receipt]]:
+    def _run(self, queue: OpenQueue) -> Iterator[tuple[Task, Receipt]]:
         """Let the tasks be done; yield the receipts until none is missing."""
 
     @abstractmethod
-    def _advice(self, queue: Published) -> str:
+    def _advice(self, queue: OpenQueue) -> str:
         """Return what to do after an interruption."""
 
     @abstractmethod
@@ -124,17 +124,17 @@ class QueueWriter(ABC):
         """Close the queue of a finished stage."""
         close_queue(folder)
 
-    def _publish(self, job: TaskRunner, folder: Path, tasks: Iterator[Task]) -> Published:
+    def _publish(self, job: TaskRunner, folder: Path, tasks: Iterator[Task]) -> OpenQueue:
         """Open a queue for the tasks, or keep the one that has them, if processes may work on it."""
         old = _existing(folder, job) if self._keeps(folder) else None
-        new = write_queue(folder, job, checked(tasks, self._stopping))
+        new = write_queue(folder, job, until_stopped(tasks, self._stopping))
         chunks = _chunk_numbers(folder, old) if old else {}
         if old and new.tasks.keys() <= chunks.keys():
             remove_other_files(folder, old)
             kept = {name: msgspec.structs.replace(task, chunk=chunks[name]) for name, task in new.tasks.items()}
-            return Published(old, folder, Expected(job, kept), kept=True)
+            return OpenQueue(old, folder, PendingTasks(job, kept), kept=True)
         publish_queue(folder, new.manifest)
-        return Published(new.manifest, folder, Expected(job, dict(new.tasks)), kept=False)
+        return OpenQueue(new.manifest, folder, PendingTasks(job, dict(new.tasks)), kept=False)
 
     def _pauses(self) -> Iterator[float]:
         """Yield the seconds before each look, longer and longer."""
@@ -176,32 +176,31 @@ class Queue(QueueWriter):
     def _keeps(self, folder: Path) -> bool:
         return not read_failures(folder)  # failed tasks are tried again in a new queue
 
-    def _run(self, queue: Published) -> Iterator[tuple[Task, Receipt]]:
+    def _run(self, queue: OpenQueue) -> Iterator[tuple[Task, Receipt]]:
         clear_failures(queue.folder)
-        count = len(queue.expected.tasks)
+        count = len(queue.pending.tasks)
         waiting = f"{counted(count, 'task')} {'waits' if count == 1 else 'wait'} for `jprep work {queue.output}`"
         self._announce(f"{queue.manifest.stage}: {waiting}")
         if not self._options.wait:
-            yield from queue.expected.collect()
+            yield from queue.pending.collect()
             what = f"{counted(count, 'task')} {'is' if count == 1 else 'are'} in the queue"
             raise Submitted(what, where=str(queue.output), fix=self._advice(queue))
         for seconds in self._pauses():
-            yield from queue.expected.collect()
-            if not queue.expected.tasks:
+            yield from queue.pending.collect()
+            if not queue.pending.tasks:
                 return
             self._refuse_if_all_failed(queue)
             self._wait(seconds)
 
-    def _refuse_if_all_failed(self, queue: Published) -> None:
+    def _refuse_if_all_failed(self, queue: OpenQueue) -> None:
         failures = read_failures(queue.folder)
-        failed = [failures[name] for name in sorted(queue.expected.tasks) if name in failures]
-        if len(failed) == len(queue.expected.tasks):
+        failed = [failures[name] for name in sorted(queue.pending.tasks) if name in failures]
+        if len(failed) == len(queue.pending.tasks):
             raise failed[0].error(len(failed) - 1)
 
-    def _advice(self, queue: Published) -> str:
-        return (
-            f"`jprep work {shlex.quote(str(queue.output))} --index I --of N` does a share; then run this command again"
-        )
+    def _advice(self, queue: OpenQueue) -> str:
+        work = f"jprep work {shlex.quote(str(queue.output))} --index I --of N"
+        return f"`{work}` does one of N shares; then run this command again"
 
 
 def _existing(folder: Path, job: TaskRunner) -> QueueManifest | None:

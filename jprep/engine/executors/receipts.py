@@ -19,7 +19,7 @@ _STEP = 0.2  # seconds between two looks at whether the user asked to stop
 _FIRST_PAUSE = 0.2  # seconds
 
 
-class Expected:
+class PendingTasks:
     """Tasks whose receipts are expected. Each look lists the directory once, however many tasks there are.
 
     Args:
@@ -65,8 +65,8 @@ class Expected:
         return self.tasks[name].digest, self._job.fingerprint
 
 
-def checked(tasks: Iterator[Task], stopping: Callable[[], bool]) -> Iterator[Task]:
-    """Yield tasks as they are created.
+def until_stopped(tasks: Iterator[Task], stopping: Callable[[], bool]) -> Iterator[Task]:
+    """Yield tasks as they are created, until the user asks to stop.
 
     Raises:
         Interrupted: the user asked to stop.

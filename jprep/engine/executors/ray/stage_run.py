@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.engine.executors.environment import accept_answer, describe_environment, remove_answers
+from jprep.engine.executors.environment import describe_environment
 from jprep.engine.executors.ray.pool import WorkerPool
 from jprep.engine.executors.ray.task_worker import Answer, Assignment
+from jprep.engine.executors.shared_directory import confirm_probe, delete_probes
 from jprep.engine.runner import DRIVER, TaskRunner
 from jprep.engine.stage import Receipt, Task
 from jprep.errors import JprepError, MachineError
@@ -76,10 +77,10 @@ class StageRun:
         try:
             while self._unfinished():
                 more = self._create_task()
-                self._hire()
+                self._start_workers()
                 self._assign()
                 for call in self._finished_calls(0.0 if more else _PAUSE):
-                    yield from self._settle(call)
+                    yield from self._finish_call(call)
             if self._errors:
                 raise self._errors[0]
         finally:
@@ -112,7 +113,7 @@ class StageRun:
             self._size, self._counted = max(1, self._pool.size()), time.monotonic()
         return self._size
 
-    def _hire(self) -> None:
+    def _start_workers(self) -> None:
         """Prepare workers for the tasks that wait, and for no more."""
         needed = min(self._limit(), len(self._running) + len(self._waiting))
         while len(self._running) + len(self._ready) + len(self._starting) < needed:
@@ -145,16 +146,16 @@ class StageRun:
             self._active = now
             _log.warning("still waiting for a worker of the Ray cluster: %s", self._pool.free_cpus())
 
-    def _settle(self, call: Any) -> Iterator[tuple[Task, Receipt]]:
+    def _finish_call(self, call: Any) -> Iterator[tuple[Task, Receipt]]:
         if call in self._starting:
-            self._settle_start(call, *self._starting.pop(call))
+            self._finish_start(call, *self._starting.pop(call))
             return
         attempt, worker = self._running.pop(call)
         try:
             answer = self._answer(call)
         except self._ray.exceptions.RayError as error:
             self._pool.discard(worker)
-            yield from self._settle_lost(attempt, error)
+            yield from self._retry_lost(attempt, error)
             return
         self._ready.append(worker)
         if not isinstance(answer.value, JprepError):
@@ -164,23 +165,23 @@ class StageRun:
         else:
             self._errors.append(_on_node(answer.value, answer.node))
 
-    def _settle_start(self, call: Any, worker: Any, kept: bool) -> None:
+    def _finish_start(self, call: Any, worker: Any, kept: bool) -> None:
         try:
             answer = self._answer(call)
             if isinstance(answer.value, JprepError):
                 raise answer.value
-            accept_answer(answer.value, answer.node)
+            confirm_probe(answer.value, answer.node)
         except JprepError as error:
             self._pool.discard(worker)
             self._errors.append(error)
         except self._ray.exceptions.RayError as error:
             self._pool.discard(worker)
-            self._settle_failed_start(error, kept)
+            self._retry_start(error, kept)
         else:
             self._failed_starts = 0
             self._ready.append(worker)
 
-    def _settle_failed_start(self, error: Exception, kept: bool) -> None:
+    def _retry_start(self, error: Exception, kept: bool) -> None:
         """Let another worker be started, unless that is hopeless. One that was lost between stages is no such sign."""
         self._failed_starts += not kept
         broken = isinstance(error, self._ray.exceptions.RayTaskError) or getattr(error, "actor_init_failed", False)
@@ -191,7 +192,7 @@ class StageRun:
         else:
             _log.warning("a worker was lost before its first task, another one is started: %s", _reason(error))
 
-    def _settle_lost(self, attempt: _Attempt, error: Exception) -> Iterator[tuple[Task, Receipt]]:
+    def _retry_lost(self, attempt: _Attempt, error: Exception) -> Iterator[tuple[Task, Receipt]]:
         """Repeat a task whose worker is lost, unless it had finished: then yield its receipt."""
         task, number = attempt
         if receipt := self._job.done(task):
@@ -229,7 +230,7 @@ class StageRun:
         starting, running = (each[0] for each in self._starting.values()), (each[1] for each in self._running.values())
         for worker in (*starting, *running):
             self._pool.discard(worker)
-        remove_answers(self._assignment.token)
+        delete_probes(self._assignment.token)
         self._pool.idle.extend(self._ready)
         self._starting, self._running, self._ready = {}, {}, []
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jprep.engine.executors.environment import (
-    answer_token,
     check_environment,
     enter_folder,
     node_name,
 )
+from jprep.engine.executors.shared_directory import write_probe
 from jprep.engine.executors.worker import run_task, tune_memory
 from jprep.errors import JprepError, MachineError
 
@@ -25,7 +25,7 @@ class Assignment(NamedTuple):
 
     Attributes:
         here: the directory in which the command was started.
-        token: a file in the work directory; see `answer_token`.
+        token: a file in the work directory; see `write_probe`.
         content: its content.
         environment: versions that a node must have.
     """
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
     """What a call of a worker returns.
 
     Attributes:
-        value: the path of the file with which `begin` answers, the receipt of a task, or the error that was raised.
+        value: the path of the probe that `begin` writes, the receipt of a task, or the error that was raised.
         node: name of the worker's node.
         warnings: the warnings logged meanwhile: names of loggers and messages.
     """
@@ -81,14 +81,14 @@ class TaskWorker:
         self.end()
         check_environment(assignment.environment)
         enter_folder(assignment.here)
-        answer = answer_token(assignment.token, assignment.content)
+        probe = write_probe(assignment.token, assignment.content)
         try:
             self._job = pickle.loads(job)
         except Exception as error:  # unpickling imports what the recipe uses
             what = f"this node cannot load the work: {type(error).__name__}: {error}"
             fix = "install the same packages on all nodes, or name them in the option `runtime_env`"
             raise MachineError(what, where=node_name(), fix=fix) from error
-        return answer
+        return probe
 
 
 def _answer(call: Any, *arguments: Any) -> bytes:
