@@ -57,8 +57,8 @@ class SilentProgress:
 class Executor(Protocol):
     """Runs tasks in some processes."""
 
-    def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
-        """Run `job(task)` for each task, in any order; yield each receipt as its task finishes."""
+    def map(self, runner: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+        """Run `runner(task)` for each task, in any order; yield each receipt as its task finishes."""
 
     def close(self) -> None:
         """Release what is kept between calls of `map`."""
@@ -154,21 +154,21 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
         MismatchError: `state` has different work.
         JprepError: a task failed; finished tasks are kept.
     """
-    job = TaskRunner(stage, root, state / RECEIPTS, _claim(stage, state), held=held_marks())
+    runner = TaskRunner(stage, root, state / RECEIPTS, _claim(stage, state), held=held_marks())
     failpoint("stage.begun")
     progress.begin(stage.name, stage.total())
     receipts: dict[str, Receipt] = {}
 
     def missing() -> Iterator[Task]:
         for task in stage.tasks():
-            if receipt := job.done(task):
+            if receipt := runner.done(task):
                 receipts[task.id] = _interned(receipt)
                 progress.advance(task.weight, receipt, fresh=False)
             else:
                 yield task
 
     with stage_usage(stage.name, state), closing(stage):
-        for task, receipt in executor.map(job, missing()):
+        for task, receipt in executor.map(runner, missing()):
             receipts[task.id] = _interned(receipt)
             progress.advance(task.weight, receipt, fresh=True)
     failpoint("stage.done")

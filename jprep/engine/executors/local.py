@@ -43,7 +43,7 @@ class Local:
         self._workers, self._stopping = workers, stopping
         self._idle: list[_Worker] = []
 
-    def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def map(self, runner: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         """Run the tasks; after the first failure, running tasks are finished and no new one begins.
 
         Raises:
@@ -52,16 +52,16 @@ class Local:
             Interrupted: `stopping` returned True.
         """
         if self._workers == 1:
-            return self._in_process(job, tasks)
+            return self._in_process(runner, tasks)
         few, tasks = _take_first(tasks)
         if few:
-            return self._in_process(job, tasks)
-        return _Run(job, tasks, self._idle, self._workers, self._stopping).results()
+            return self._in_process(runner, tasks)
+        return _Run(runner, tasks, self._idle, self._workers, self._stopping).results()
 
-    def _in_process(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def _in_process(self, runner: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         for task in tasks:
             _check_stopping(self._stopping)
-            answer = run_task(job, task)
+            answer = run_task(runner, task)
             if isinstance(answer, JprepError):
                 raise answer
             yield task, answer
@@ -114,17 +114,17 @@ class _Worker:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False, env=environment | os.environ
         )
-        self._job: TaskRunner | None = None
+        self._runner: TaskRunner | None = None
 
-    def do(self, job: TaskRunner, task: Task) -> Any:
+    def do(self, runner: TaskRunner, task: Task) -> Any:
         """Run a task; return its receipt or an error.
 
         Raises:
             EOFError, BrokenPipeError: the process is dead.
         """
-        if job is not self._job:
-            send(self._process.stdin, job)  # type: ignore[arg-type]
-            self._job = job
+        if runner is not self._runner:
+            send(self._process.stdin, runner)  # type: ignore[arg-type]
+            self._runner = runner
         send(self._process.stdin, task)  # type: ignore[arg-type]
         return receive(self._process.stdout)  # type: ignore[arg-type]
 
@@ -155,7 +155,7 @@ class _Run:
     """Runs tasks on several workers, each with a thread that sends it a task and waits for the answer.
 
     Args:
-        job: runs a task.
+        runner: runs a task.
         tasks: created as they are taken.
         idle: workers of earlier stages; they are reused, and returned here.
         size: number of workers.
@@ -163,9 +163,9 @@ class _Run:
     """
 
     def __init__(
-        self, job: TaskRunner, tasks: Iterator[Task], idle: list[_Worker], size: int, stopping: Callable[[], bool]
+        self, runner: TaskRunner, tasks: Iterator[Task], idle: list[_Worker], size: int, stopping: Callable[[], bool]
     ) -> None:
-        self._job, self._tasks, self._idle, self._stopping = job, tasks, idle, stopping
+        self._runner, self._tasks, self._idle, self._stopping = runner, tasks, idle, stopping
         self._next = threading.Lock()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ended = threading.Event()
@@ -218,7 +218,7 @@ class _Run:
         for _ in range(_ATTEMPTS):
             worker = worker or self._get_worker()
             try:
-                answer = worker.do(self._job, task)
+                answer = worker.do(self._runner, task)
             except (EOFError, BrokenPipeError):
                 death = worker.death()
                 self._busy.discard(worker)

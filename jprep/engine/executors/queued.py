@@ -79,7 +79,7 @@ class QueueWriter(ABC):
         """
         self._command, self._announce = command, announce
 
-    def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def map(self, runner: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         """Write the tasks to a queue; yield the receipts as they come.
 
         Raises:
@@ -88,17 +88,17 @@ class QueueWriter(ABC):
             Interrupted: the user asked to stop. What runs elsewhere goes on.
         """
         first = list(itertools.islice(tasks, 1))
-        folder = job.receipts.parent / QUEUE
+        folder = runner.receipts.parent / QUEUE
         if not first:
             return self._nothing(folder)
-        return self._results(job, folder, itertools.chain(first, tasks))
+        return self._results(runner, folder, itertools.chain(first, tasks))
 
     def _nothing(self, folder: Path) -> Iterator[tuple[Task, Receipt]]:
         self._end(folder)
         yield from ()
 
-    def _results(self, job: TaskRunner, folder: Path, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
-        queue = self._publish(job, folder, tasks)
+    def _results(self, runner: TaskRunner, folder: Path, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+        queue = self._publish(runner, folder, tasks)
         try:
             yield from self._run(queue)
         except (Interrupted, KeyboardInterrupt) as stop:
@@ -124,17 +124,17 @@ class QueueWriter(ABC):
         """Close the queue of a finished stage."""
         close_queue(folder)
 
-    def _publish(self, job: TaskRunner, folder: Path, tasks: Iterator[Task]) -> OpenQueue:
+    def _publish(self, runner: TaskRunner, folder: Path, tasks: Iterator[Task]) -> OpenQueue:
         """Open a queue for the tasks, or keep the one that has them, if processes may work on it."""
-        old = _existing(folder, job) if self._keeps(folder) else None
-        new = write_queue(folder, job, until_stopped(tasks, self._stopping))
+        old = _existing(folder, runner) if self._keeps(folder) else None
+        new = write_queue(folder, runner, until_stopped(tasks, self._stopping))
         chunks = _chunk_numbers(folder, old) if old else {}
         if old and new.tasks.keys() <= chunks.keys():
             remove_other_files(folder, old)
             kept = {name: msgspec.structs.replace(task, chunk=chunks[name]) for name, task in new.tasks.items()}
-            return OpenQueue(old, folder, PendingTasks(job, kept), kept=True)
+            return OpenQueue(old, folder, PendingTasks(runner, kept), kept=True)
         publish_queue(folder, new.manifest)
-        return OpenQueue(new.manifest, folder, PendingTasks(job, dict(new.tasks)), kept=False)
+        return OpenQueue(new.manifest, folder, PendingTasks(runner, dict(new.tasks)), kept=False)
 
     def _pauses(self) -> Iterator[float]:
         """Yield the seconds before each look, longer and longer."""
@@ -203,14 +203,14 @@ class Queue(QueueWriter):
         return f"`{work}` does one of N shares; then run this command again"
 
 
-def _existing(folder: Path, job: TaskRunner) -> QueueManifest | None:
+def _existing(folder: Path, runner: TaskRunner) -> QueueManifest | None:
     """Return the open queue of the same work."""
     try:
         found = read_queue(folder)
     except (DamagedError, MachineError) as error:  # a new queue takes its place
         _log.warning("%s: %s", error.where, error.what)
         return None
-    return found if found and found.fingerprint == job.fingerprint else None
+    return found if found and found.fingerprint == runner.fingerprint else None
 
 
 def _chunk_numbers(folder: Path, queue: QueueManifest) -> dict[str, int]:

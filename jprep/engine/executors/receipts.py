@@ -23,15 +23,15 @@ class PendingTasks:
     """Tasks whose receipts are expected. Each look lists the directory once, however many tasks there are.
 
     Args:
-        job: runs the tasks.
+        runner: runs the tasks.
         tasks: the tasks by id; those that have been collected are removed.
 
     Attributes:
         tasks: the tasks without a receipt.
     """
 
-    def __init__(self, job: TaskRunner, tasks: dict[str, QueuedTask]) -> None:
-        self._job, self.tasks = job, tasks
+    def __init__(self, runner: TaskRunner, tasks: dict[str, QueuedTask]) -> None:
+        self._runner, self.tasks = runner, tasks
 
     def collect(self) -> Iterator[tuple[Task, Receipt]]:
         """Yield the receipts that have come since the last look.
@@ -44,14 +44,14 @@ class PendingTasks:
                 yield self.tasks.pop(name).task(name), receipt
 
     def _names(self) -> list[str]:
-        folder = self._job.receipts
+        folder = self._runner.receipts
         with translate_read_errors(str(folder)), contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
             return sorted(entry.name[:-5] for entry in entries if entry.name.endswith(".json"))
         return []
 
     def _read(self, name: str) -> Receipt | None:
         """Return a receipt; a damaged one is deleted, and its task is done again."""
-        path = self._job.receipts / f"{name}.json"
+        path = self._runner.receipts / f"{name}.json"
         if (data := read_if_exists(path)) is None:  # it is being replaced, or not visible here yet
             return None
         try:
@@ -62,7 +62,7 @@ class PendingTasks:
         return receipt if (receipt.digest, receipt.fingerprint) == self._mark(name) else None
 
     def _mark(self, name: str) -> tuple[str, str]:
-        return self.tasks[name].digest, self._job.fingerprint
+        return self.tasks[name].digest, self._runner.fingerprint
 
 
 def until_stopped(tasks: Iterator[Task], stopping: Callable[[], bool]) -> Iterator[Task]:

@@ -59,19 +59,19 @@ def main() -> None:
     os.dup2(2, 1)  # output of libraries must not mix with the answers
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
-    job: Any = None
+    runner: Any = None
     while (message := inbox.get()) is not None:
         if isinstance(message, Task):
-            send(answers, run_task(job, message))
+            send(answers, run_task(runner, message))
         else:
-            _close(job)
-            job = message
-    _close(job)
+            _close(runner)
+            runner = message
+    _close(runner)
 
 
-def _close(job: Any) -> None:
-    if job is not None:
-        job.stage.close()
+def _close(runner: Any) -> None:
+    if runner is not None:
+        runner.stage.close()
 
 
 def tune_memory() -> None:
@@ -96,10 +96,10 @@ def _listen(inbox: queue.SimpleQueue[Any]) -> None:
         os._exit(1)
 
 
-def run_task(job: Any, task: Any) -> Any:
+def run_task(runner: Any, task: Any) -> Any:
     """Run a task; return its receipt, or the error that it raised."""
     try:
-        return job(task)
+        return runner(task)
     except JprepError as error:
         return error
     except Exception as error:  # sent to the parent, which stops the run and shows it

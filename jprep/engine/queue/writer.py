@@ -101,12 +101,12 @@ class _Chunks:
         self._file.close()
 
 
-def write_queue(folder: Path, job: TaskRunner, tasks: Iterator[Task]) -> WrittenQueue:
+def write_queue(folder: Path, runner: TaskRunner, tasks: Iterator[Task]) -> WrittenQueue:
     """Write tasks, as they are created, and the stage, but not the manifest: `publish_queue` opens the queue.
 
     Args:
         folder: the folder of the queue.
-        job: runs a task.
+        runner: runs a task.
         tasks: the tasks. Their payloads are not kept.
 
     Raises:
@@ -115,8 +115,8 @@ def write_queue(folder: Path, job: TaskRunner, tasks: Iterator[Task]) -> Written
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = os.urandom(8).hex()
-    runner, file = pickle.dumps(job, protocol=5), folder / f"tasks-{name}.bin"
-    _refuse_unreadable(runner)
+    pickled, file = pickle.dumps(runner, protocol=5), folder / f"tasks-{name}.bin"
+    _refuse_unreadable(pickled)
     with atomic_path(file) as temporary:
         chunks = _Chunks(temporary)
         try:
@@ -126,18 +126,18 @@ def write_queue(folder: Path, job: TaskRunner, tasks: Iterator[Task]) -> Written
         finally:
             chunks.close()
     stage = f"stage-{name}.pickle"
-    write_atomic(folder / stage, runner)
+    write_atomic(folder / stage, pickled)
     manifest = QueueManifest(
         format=FORMAT,
         jprep=version("jprep"),
         id=name,
-        stage=job.stage.name,
-        fingerprint=job.fingerprint,
-        root=os.path.relpath(job.root.absolute(), folder.absolute()),
+        stage=runner.stage.name,
+        fingerprint=runner.fingerprint,
+        root=os.path.relpath(runner.root.absolute(), folder.absolute()),
         folder=str(Path.cwd()),
-        earlier=len(finished_tasks(job.receipts)),
+        earlier=len(finished_tasks(runner.receipts)),
         runner=stage,
-        runner_sha256=hashlib.sha256(runner).hexdigest(),
+        runner_sha256=hashlib.sha256(pickled).hexdigest(),
         tasks=file.name,
         chunks=chunks.chunks,
         environment=describe_environment(),

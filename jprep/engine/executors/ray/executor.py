@@ -60,7 +60,7 @@ class Ray:
         self._connection: Connection | None = None
         self._pool: WorkerPool | None = None
 
-    def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def map(self, runner: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         """Run the tasks; after the first failure, running tasks are finished and no new one begins.
 
         Without any task, no cluster is started.
@@ -71,7 +71,7 @@ class Ray:
             Interrupted: `stopping` returned True.
         """
         if not self._stopping() and (first := next(tasks, None)) is not None:
-            run = StageRun(self._connected(), job, itertools.chain([first], tasks), self._stopping)
+            run = StageRun(self._connected(), runner, itertools.chain([first], tasks), self._stopping)
             del first
             yield from run.results()
         if self._stopping():

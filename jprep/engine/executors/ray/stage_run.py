@@ -45,17 +45,19 @@ class StageRun:
 
     Args:
         pool: the workers.
-        job: runs a task.
+        runner: runs a task.
         tasks: created as they are taken.
         stopping: returns whether the user asked to stop.
     """
 
-    def __init__(self, pool: WorkerPool, job: TaskRunner, tasks: Iterator[Task], stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self, pool: WorkerPool, runner: TaskRunner, tasks: Iterator[Task], stopping: Callable[[], bool]
+    ) -> None:
         self._pool, self._ray, self._tasks, self._stopping = pool, pool.ray, tasks, stopping
         here = Path.cwd()
-        token = temporary_name(here / job.receipts.parent / DRIVER)
-        self._job = _bound(job, here, token)
-        self._runner = self._ray.put(pickle.dumps(self._job, protocol=5))
+        token = temporary_name(here / runner.receipts.parent / DRIVER)
+        self._runner = _bound(runner, here, token)
+        self._pickled_runner = self._ray.put(pickle.dumps(self._runner, protocol=5))
         self._assignment = Assignment(here, token, os.urandom(16).hex(), describe_environment())
         self._waiting: deque[_Attempt] = deque()
         self._starting: dict[Any, tuple[Any, bool]] = {}  # worker, and whether an earlier stage left it
@@ -118,7 +120,7 @@ class StageRun:
         needed = min(self._limit(), len(self._running) + len(self._waiting))
         while len(self._running) + len(self._ready) + len(self._starting) < needed:
             kept, worker = bool(self._pool.idle), self._pool.take()
-            self._starting[worker.begin.remote(self._runner, self._assignment)] = worker, kept
+            self._starting[worker.begin.remote(self._pickled_runner, self._assignment)] = worker, kept
 
     def _assign(self) -> None:
         while self._ready and self._waiting:
@@ -195,7 +197,7 @@ class StageRun:
     def _retry_lost(self, attempt: _Attempt, error: Exception) -> Iterator[tuple[Task, Receipt]]:
         """Repeat a task whose worker is lost, unless it had finished: then yield its receipt."""
         task, number = attempt
-        if receipt := self._job.done(task):
+        if receipt := self._runner.done(task):
             yield task, receipt
         elif isinstance(error, self._ray.exceptions.RayTaskError):
             self._errors.append(JprepError(_reason(error), where=f"task {task.id}"))
@@ -209,7 +211,7 @@ class StageRun:
 
     def _finished_elsewhere(self, attempt: _Attempt) -> Receipt | None:
         """Return the receipt of a repeated task that failed while its first worker, believed lost, finished it."""
-        return self._job.done(attempt.task) if attempt.number > 1 else None
+        return self._runner.done(attempt.task) if attempt.number > 1 else None
 
     def _answer(self, call: Any) -> Answer:
         answer: Answer = pickle.loads(self._ray.get(call))
@@ -235,14 +237,14 @@ class StageRun:
         self._starting, self._running, self._ready = {}, {}, []
 
 
-def _bound(job: TaskRunner, here: Path, token: Path) -> TaskRunner:
+def _bound(runner: TaskRunner, here: Path, token: Path) -> TaskRunner:
     """Return a task runner for workers of this stage's run only: without the token, they commit nothing.
 
     Ray's workers do not inherit the lock of a command. The token is deleted at the end of the stage; if the command is
     killed, the next one deletes it when it claims the directory, and what a forgotten worker does then has no effect.
     """
-    held = (*job.held, Mark(token.parent, token.name, command=True))
-    return msgspec.structs.replace(job, root=here / job.root, receipts=here / job.receipts, held=held)
+    held = (*runner.held, Mark(token.parent, token.name, command=True))
+    return msgspec.structs.replace(runner, root=here / runner.root, receipts=here / runner.receipts, held=held)
 
 
 def _on_node(error: JprepError, node: str) -> JprepError:

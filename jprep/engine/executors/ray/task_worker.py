@@ -56,34 +56,34 @@ class TaskWorker:
     def __init__(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the machine that started the work handles Ctrl-C
         tune_memory()
-        self._job: Any = None
+        self._runner: Any = None
 
-    def begin(self, job: bytes, assignment: Assignment) -> bytes:
+    def begin(self, runner: bytes, assignment: Assignment) -> bytes:
         """Check this node and prepare for the tasks of a stage.
 
         Args:
-            job: the pickled task runner.
+            runner: the pickled task runner.
             assignment: what to check.
         """
-        return _answer(self._begin, job, assignment)
+        return _answer(self._begin, runner, assignment)
 
     def run(self, task: bytes) -> bytes:
         """Run a pickled task."""
-        return _answer(lambda: run_task(self._job, pickle.loads(task)))
+        return _answer(lambda: run_task(self._runner, pickle.loads(task)))
 
     def end(self) -> None:
         """Close what the stage has opened."""
-        if self._job is not None:
-            self._job.stage.close()
-        self._job = None
+        if self._runner is not None:
+            self._runner.stage.close()
+        self._runner = None
 
-    def _begin(self, job: bytes, assignment: Assignment) -> Path:
+    def _begin(self, runner: bytes, assignment: Assignment) -> Path:
         self.end()
         check_environment(assignment.environment)
         enter_folder(assignment.here)
         probe = write_probe(assignment.token, assignment.content)
         try:
-            self._job = pickle.loads(job)
+            self._runner = pickle.loads(runner)
         except Exception as error:  # unpickling imports what the recipe uses
             what = f"this node cannot load the work: {type(error).__name__}: {error}"
             fix = "install the same packages on all nodes, or name them in the option `runtime_env`"
