@@ -49,7 +49,7 @@ class MixConfig(ConfigSection, frozen=True):
 
 
 class Phase(NamedTuple):
-    """Shares of the sources over some steps.
+    """A stage of the mixture, or what follows the last one: the shares of the sources over some steps.
 
     Attributes:
         until: the step before which it ends; None if it does not.

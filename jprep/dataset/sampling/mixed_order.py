@@ -89,8 +89,8 @@ class Shares:
             yield source
 
 
-class _Stretch(NamedTuple):
-    """Rows of the run with the same shares.
+class _PhaseShares(NamedTuple):
+    """A `Phase` as rows of the run, with its shares as exact numbers.
 
     Attributes:
         start, stop: its first row, and the one after its last; None if it does not end.
@@ -139,7 +139,7 @@ class MixedOrder:
             what = f"the {describe_kind(mix, name)} {name!r} has no row in the {split} split"
             raise ConfigError(what, where=WHERE, fix=fix)
         self.epoch_rows = self._count_epoch(each)
-        self._stretches = self._stretch(each)
+        self._phases = self._phase_shares(each)
 
     def rows(self, start: int, stop: int) -> tuple[Integers, Integers]:
         """Return epoch and sample of rows `start` to before `stop`, counted from the first row of step 0.
@@ -148,7 +148,7 @@ class MixedOrder:
         """
         found = [
             self._places(one, max(start, one.start), stop if one.stop is None else min(stop, one.stop))
-            for one in self._stretches
+            for one in self._phases
             if one.start <= stop and (one.stop is None or start < one.stop)
         ]
         source, number = (np.concatenate([np.zeros(0, np.int64), *part]) for part in zip(*found, strict=True))
@@ -156,7 +156,7 @@ class MixedOrder:
 
     def use(self, rows: int) -> list[SourceUse]:
         """Return what the first rows take of each source."""
-        last = [one for one in self._stretches if one.start <= rows][-1]
+        last = [one for one in self._phases if one.start <= rows][-1]
         counts = self._counts(last, rows)
         sizes = self._sizes.tolist()
         return [
@@ -164,7 +164,7 @@ class MixedOrder:
             for name, count, size in zip(self._names, counts, sizes, strict=True)
         ]
 
-    def _places(self, one: _Stretch, start: int, stop: int) -> tuple[Integers, Integers]:
+    def _places(self, one: _PhaseShares, start: int, stop: int) -> tuple[Integers, Integers]:
         """Return the source of each row, and its number among the rows of that source."""
         source = np.array(one.shares.sources(start - one.start, stop - one.start), np.int64)
         number = np.zeros(len(source), np.int64)
@@ -173,8 +173,8 @@ class MixedOrder:
             number[own] = count + np.arange(len(own))
         return source, number
 
-    def _counts(self, one: _Stretch, rows: int) -> list[int]:
-        """Return how many of the first rows of the run each source has; they end in this stretch."""
+    def _counts(self, one: _PhaseShares, rows: int) -> list[int]:
+        """Return how many of the first rows of the run each source has; they end in this phase."""
         return [a + b for a, b in zip(one.before, one.shares.counts(rows - one.start), strict=True)]
 
     def _samples(self, source: Integers, number: Integers) -> tuple[Integers, Integers]:
@@ -186,11 +186,11 @@ class MixedOrder:
             indices[own] = permuted(positions[own], int(self._sizes[index]), keys) + self._firsts[index]
         return epochs, indices
 
-    def _stretch(self, each: list[Phase]) -> list[_Stretch]:
+    def _phase_shares(self, each: list[Phase]) -> list[_PhaseShares]:
         found, start, before = [], 0, [0] * len(self._names)
         for phase in each:
             stop = None if phase.until is None else phase.until * self._batch
-            found.append(_Stretch(start, stop, Shares(self._weights(phase)), before))
+            found.append(_PhaseShares(start, stop, Shares(self._weights(phase)), before))
             if stop is not None:
                 before, start = self._counts(found[-1], stop), stop
         return found
