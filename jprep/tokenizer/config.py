@@ -257,7 +257,7 @@ def _source_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]
 
 
 _EXTENDED_MODELS = ("bpe", "byte-bpe", "unigram")
-_OF_THE_OLD = ("special", "digits", "spaces", "newline", "normalizers", "crossing", "model_max_length")
+_TAKEN_FROM_EXTENDED = ("special", "digits", "spaces", "newline", "normalizers", "crossing", "model_max_length")
 """Keys that an extended tokenizer takes over."""
 
 
@@ -270,7 +270,7 @@ def _extension_contradictions(config: TokenizerConfig) -> Iterator[tuple[str, st
             f"{config.model} with boundaries {config.boundaries!r} cannot be extended",
             f"remove `extends`, or use {', '.join(_EXTENDED_MODELS)} with boundaries train or none",
         )
-    for key in _OF_THE_OLD:
+    for key in _TAKEN_FROM_EXTENDED:
         if getattr(config, key) != getattr(TokenizerConfig(), key):
             yield f"`{key}` is that of the tokenizer that is extended", f"remove `{key}`"
     if config.required_list or any(source.required for source in config.source_list):
