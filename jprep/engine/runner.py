@@ -32,6 +32,7 @@ RECEIPTS = "receipts"
 DRIVER = "driver"
 """Begins the name of a temporary file in the folder of a stage. A command whose workers do not inherit its lock writes
 it, and its workers commit nothing without it."""
+_OTHER_PLACE = "repeat the first command's inputs and options, or give another -o, or --restart to replace this work"
 
 
 class ProgressReporter(Protocol):
@@ -132,9 +133,6 @@ class TaskRunner(msgspec.Struct, frozen=True):
             return None
         self._consume(task)  # a killed run may have left them
         return receipt
-
-
-_OTHER_PLACE = "repeat the first command's inputs and options, or give another -o, or --restart to replace this work"
 
 
 def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progress: ProgressReporter) -> list[Receipt]:

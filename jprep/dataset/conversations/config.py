@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+_LEFT_OUT = {
+    "cut": "cut behind the last answer that fits into train.length",
+    "too_long": "dropped because no answer fits",
+    "unanswered": "dropped without an answer",
+    "trailing": "without their messages behind the last answer",
+}
+
 
 class SftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Instruction tuning (`task = "sft"`): which conversations, and how they become text.
@@ -40,11 +47,3 @@ def describe_counts(counts: dict[str, int]) -> str:
     parts += [f"{empty:,} of them empty"] if (empty := counts.get("empty", 0)) else []
     parts += [f"{counts[name]:,} {text}" for name, text in _LEFT_OUT.items() if counts.get(name)]
     return ", ".join(parts)
-
-
-_LEFT_OUT = {
-    "cut": "cut behind the last answer that fits into train.length",
-    "too_long": "dropped because no answer fits",
-    "unanswered": "dropped without an answer",
-    "trailing": "without their messages behind the last answer",
-}
