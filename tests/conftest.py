@@ -41,7 +41,7 @@ REPEATED = {
     "test_a_killed_run_resumes_with_the_same_result": 3,
     "test_a_line_of_50_mb": 3,
     "test_changed_while_the_build_runs": 2,
-    "test_equals_the_normaliser_on_the_probe_text": 3,
+    "test_equals_the_normalizer_on_the_probe_text": 3,
     "test_every_combination_loads_without_a_warning": 4,
     "test_garbage_in_unfinished_work_is_made_again": 2,
     "test_killed_and_resumed_with_more_workers": 3,

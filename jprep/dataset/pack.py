@@ -170,9 +170,9 @@ def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    """Refuse a tokenizer that expects text of other normalisers.
+    """Refuse a tokenizer that expects text of other normalizers.
 
-    One from elsewhere takes any text, and so does one without normalisers whose sources had different ones.
+    One from elsewhere takes any text, and so does one without normalizers whose sources had different ones.
     """
     card = tokenizer.card
     if card.external or (card.config.source_list and not card.normalizers):
@@ -181,8 +181,8 @@ def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
     if tokenizer.card.config.boundaries == "spaces":
         normalizers = keep_spaces(normalizers)
     if found := describe_mismatch({"normalizers": normalizers}, {"normalizers": tokenizer.card.normalizers}):
-        what = f"the tokenizer was trained on text that was normalised differently from this corpus ({found[0]})"
-        fix = "train a tokenizer on this corpus, or build the corpus with the tokenizer's normalisers"
+        what = f"the tokenizer was trained on text that was normalized differently from this corpus ({found[0]})"
+        fix = "train a tokenizer on this corpus, or build the corpus with the tokenizer's normalizers"
         raise ConfigError(what, where=str(tokenizer.folder), fix=fix)
 
 

@@ -35,7 +35,7 @@ class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
         fingerprint: hash of `made_from`.
         made_from: fingerprint of the corpus, the complete config, versions of the trainer and its libraries.
         config: the `[tokenizer]` section with defaults filled in.
-        normalizers: normalisers applied to raw text: each step's name, version, config and provenance.
+        normalizers: normalizers applied to raw text: each step's name, version, config and provenance.
         splitter: under `boundaries = "hard"`, the same for the sentence splitter of raw text; else None.
         segmenter: under `boundaries = "hard"`, the same for the segmenter of raw text; else None.
         sources: name, licence and homepage of each source of the corpus.

@@ -58,7 +58,7 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         digits: `keep` learns numbers as they are written, `split` makes every digit a token.
         spaces: `prefix` joins a space to the next word, `alone` keeps runs of spaces apart from words.
         newline: `token` keeps a newline as a token, `space` replaces it by a space.
-        normalizers: normalisers that the tokenizer applies to raw text; by default those of the corpus.
+        normalizers: normalizers that the tokenizer applies to raw text; by default those of the corpus.
         max_words: maximum distinct words that the trainer receives, and maximum distinct sequences of words; rarer ones
             are dropped after all have been counted.
         max_piece_chars: maximum characters per piece.

@@ -45,7 +45,7 @@ class CutText:
     """A text cut into tokens; Jupyter displays it with the boundaries marked.
 
     Attributes:
-        text: the text, as normalised before it was encoded.
+        text: the text, as normalized before it was encoded.
         tokens: its tokens, in order.
         unknown: id of the unknown token; None if there is none.
     """
@@ -82,7 +82,7 @@ def _shown(token: Token) -> str:
 
 
 def cut(tokenizer: Tokenizer, text: str) -> CutText:
-    """Cut a text that is normalised; under hard boundaries, its words are marked by U+001F.
+    """Cut a text that is normalized; under hard boundaries, its words are marked by U+001F.
 
     Args:
         tokenizer: the tokenizer.

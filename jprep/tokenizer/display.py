@@ -51,7 +51,7 @@ def _kind(tokenizer: Tokenizer) -> dict[str, Cell]:
     trained: dict[str, Cell] = {
         "model": card.config.model,
         "boundaries": card.config.boundaries,
-        "normalisers": ", ".join(step["name"] for step in card.normalizers) or "none",
+        "normalizers": ", ".join(step["name"] for step in card.normalizers) or "none",
         "trained on": ", ".join(str(source.get("name", "")) for source in card.sources) or "not stated",
     }
     about: dict[str, Cell] = {"made by": "another program"} if card.external else trained

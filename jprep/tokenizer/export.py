@@ -66,12 +66,12 @@ def write_tokenizer_files(vocabulary: Vocabulary, normalizers: Sequence[dict[str
     """Write the files that `AutoTokenizer`, `tokenizers` and sentencepiece load. The output is deterministic.
 
     Args:
-        vocabulary: the tokenizer without its normaliser.
+        vocabulary: the tokenizer without its normalizer.
         normalizers: descriptions of the steps applied to raw text.
         folder: output directory; the caller writes the card.
 
     Raises:
-        ConfigError: a normaliser cannot be expressed in a `tokenizer.json`.
+        ConfigError: a normalizer cannot be expressed in a `tokenizer.json`.
         MachineError: the directory cannot be written.
     """
     config, vocabulary = vocabulary.config, _with_exact_sums(vocabulary)

@@ -51,7 +51,7 @@ def _lines(card: TokenizerCard) -> Iterator[str]:
     yield from ("```python", "from transformers import AutoTokenizer", "")
     yield from ('tokenizer = AutoTokenizer.from_pretrained(".")  # this folder', "```", "")
     if not config.extended:
-        yield from _normalising(card)
+        yield from _normalizing(card)
     yield from table("Settings", _settings_of_extension(config) if config.extended else _settings(card))
     yield from table("Figures, on a sample of the corpus that it was trained on", card.figures)
     yield from table("Counted while training", card.counts)
@@ -109,9 +109,9 @@ def _lists(config: TokenizerConfig) -> dict[str, object]:
     return found
 
 
-def _normalising(card: TokenizerCard) -> Iterator[str]:
+def _normalizing(card: TokenizerCard) -> Iterator[str]:
     names = ", ".join(f"`{step['name']}`" for step in card.normalizers)
-    done = f"Text is normalised as its corpus was, by {names}" if names else "Text is not normalised"
+    done = f"Text is normalized as its corpus was, by {names}" if names else "Text is not normalized"
     raw = "" if card.config.boundaries in ("hard", "spaces") else "; nothing has to be done to raw text beforehand"
     yield from (f"{done}{raw}.", "")
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_CHARACTERS = {"bpe": 1024, "unigram": 512}
 """Characters per call of sentencepiece: Unigram's sums stay below 16,384, up to which they are exact."""
-_PAGE = 1 << 16  # characters per call of a normaliser
+_PAGE = 1 << 16  # characters per call of a normalizer
 
 
 class Tokenizer:
@@ -163,7 +163,7 @@ class Tokenizer:
         """
         if not before or self.card.config.boundaries == "hard":
             return self.encode_batch(texts)
-        # A letter or a digit is no white space, and no normaliser makes white space of it.
+        # A letter or a digit is no white space, and no normalizer makes white space of it.
         alike = np.array([text[:1].isalnum() for text in texts], np.bool_)
         if alike.all():
             return self.encode_batch(texts)
@@ -183,12 +183,12 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str], *, normalized: bool = False) -> EncodedBatch:
         """Return the ids of many texts. Special tokens spelt in a text are treated as text, and none are added.
 
-        Under hard boundaries, a text with U+001F counts as normalised and segmented text of a corpus; any other text is
+        Under hard boundaries, a text with U+001F counts as normalized and segmented text of a corpus; any other text is
         segmented as the training corpus was.
 
         Args:
             texts: any number of texts, which may contain newlines.
-            normalized: whether the corpus's normalisers have been applied.
+            normalized: whether the corpus's normalizers have been applied.
 
         Raises:
             ConfigError: a segmenter is needed, and the tokenizer was trained on word counts.
@@ -219,11 +219,11 @@ class Tokenizer:
         return cut(self, self._prepared(without_surrogates([text])[0]))
 
     def _prepared(self, text: str) -> str:
-        """Return a text normalised and, under hard boundaries, with its words marked."""
+        """Return a text normalized and, under hard boundaries, with its words marked."""
         return (self._marked if self.card.config.boundaries == "hard" else self._plain)([text], False)[0]
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
-        """Return the ids of many normalised texts, and the characters that each token covers.
+        """Return the ids of many normalized texts, and the characters that each token covers.
 
         Raises:
             TypeError: the tokenizer is not one of whole words; see `has_spans`.
@@ -238,7 +238,7 @@ class Tokenizer:
         return self.card.config.whole_words
 
     def _plain(self, texts: list[str], normalized: bool) -> list[str]:
-        """Return texts without marks, normalised; under `spaces`, marks are spaces like those of the text."""
+        """Return texts without marks, normalized; under `spaces`, marks are spaces like those of the text."""
         if self.card.config.boundaries == "spaces":
             texts = [unite_spaces(text) for text in texts]
         if normalized or not self._normalizers:
@@ -313,7 +313,7 @@ class Tokenizer:
         return step
 
     def _normalize(self, texts: list[str]) -> list[str]:
-        """Normalise in pages: a normaliser works line by line, and many short calls are slow."""
+        """Normalize in pages: a normalizer works line by line, and many short calls are slow."""
         if not self._normalizers:
             return texts
         done: list[str] = []

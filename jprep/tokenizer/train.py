@@ -117,7 +117,7 @@ class Training:
         data.inspect()
         self._normalizers = self._choose_normalizers()
         check_normalized(self._config.required_list, self._normalizers)
-        export_normalizers(self._normalizers, " ")  # fail before hours of counting if a normaliser cannot be exported
+        export_normalizers(self._normalizers, " ")  # fail before hours of counting if a normalizer cannot be exported
         self._made_from = plain(self._fields())
 
     def _resolve(self, config: TokenizerConfig) -> TokenizerConfig:
@@ -125,7 +125,7 @@ class Training:
         return config
 
     def _choose_normalizers(self) -> list[dict[str, Any]]:
-        """Return the descriptions of the normalisers for raw text."""
+        """Return the descriptions of the normalizers for raw text."""
         config, data = self._config, self._data
         if config.normalizers is not None:
             return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]

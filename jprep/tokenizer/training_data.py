@@ -30,11 +30,11 @@ class TrainingData(ABC):
     Attributes:
         name: name of the corpus or the file.
         corpus: the finished corpus, if there is one.
-        normalizers: descriptions of the normalisers that were applied to the text.
+        normalizers: descriptions of the normalizers that were applied to the text.
         splitter: description of the sentence splitter; None if unknown.
         segmenter: description of the segmenter; None if there was none.
         sources: name, licence and homepage of each source.
-        agree: whether all sources have these normalisers.
+        agree: whether all sources have these normalizers.
     """
 
     name: str
@@ -196,7 +196,7 @@ StepDescription = dict[str, Any]
 
 
 def normalizers_by_source(made_from: dict[str, Any], held_out: Sequence[str]) -> list[list[StepDescription]]:
-    """Return descriptions of the normalisers of each source of a corpus that is not held out."""
+    """Return descriptions of the normalizers of each source of a corpus that is not held out."""
     documents = made_from["documents"]
     return [
         source.get("normalizers", documents["normalizers"])

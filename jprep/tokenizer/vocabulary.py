@@ -39,7 +39,7 @@ class VocabularyPiece(msgspec.Struct, frozen=True):
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
-    """A tokenizer without its normaliser.
+    """A tokenizer without its normalizer.
 
     Attributes:
         config: the requested configuration.

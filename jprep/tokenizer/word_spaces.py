@@ -53,10 +53,10 @@ def unite_spaces(text: str) -> str:
 
 
 def keep_spaces(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the descriptions of normalisers that leave the spaces between words, which neologdn would remove.
+    """Return the descriptions of normalizers that leave the spaces between words, which neologdn would remove.
 
     Args:
-        steps: descriptions of a corpus's normalisers, whose text has no such spaces yet.
+        steps: descriptions of a corpus's normalizers, whose text has no such spaces yet.
     """
     return [
         step | {"config": step["config"] | {"remove_space": False}} if step["config"].get("remove_space") else step

@@ -1,7 +1,7 @@
 """Speed from dump to Parquet without words, beside wikiextractor's command; and which step the time goes to.
 
 Figures are MB of XML per CPU-second, children included, the median of five runs that take turns. wikiextractor 3.1.0
-reads the same bzip2 file and writes JSON; it neither normalises nor splits nor writes Parquet.
+reads the same bzip2 file and writes JSON; it neither normalizes nor splits nor writes Parquet.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def profile(dump: Path, folder: Path) -> Clock:
     articles = ArticleExtractor(head, [0], False, Extractor(ExtractorConfig()).extract)
     read = clock.time("extract", lambda: [articles.read(page, "jawiki") for page in found])
     docs = [item for item in read if isinstance(item, Document)]
-    clock.time("normalise", lambda: _each(docs, "text", normalizer.apply, "text"))
+    clock.time("normalize", lambda: _each(docs, "text", normalizer.apply, "text"))
     clock.time("split", lambda: _each(docs, "text", splitter.mark, "words"))
     clock.time("hash", lambda: _hash(docs))
     clock.time("write Parquet", lambda: _write(docs, folder))

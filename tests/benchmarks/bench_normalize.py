@@ -1,4 +1,4 @@
-"""Speed of the normalisers beside neologdn and bare NFKC. Run as `python -m tests.benchmarks.bench_normalize`.
+"""Speed of the normalizers beside neologdn and bare NFKC. Run as `python -m tests.benchmarks.bench_normalize`.
 
 Figures are MB of UTF-8 text per CPU-second, counts included, best of several: one document a call; in a build, which
 joins documents (`ratio` is that pace in neologdn's); `joined`, a million characters a call. Real text comes from the
@@ -67,7 +67,7 @@ def joined(texts: list[str]) -> list[str]:
 
 
 def build_pace(texts: list[str]) -> float:
-    """MB per CPU-second of the normaliser in a build, which joins documents, from documents to documents."""
+    """MB per CPU-second of the normalizer in a build, which joins documents, from documents to documents."""
     best = float("inf")
     processor = DocumentProcessor([NeologdnNormalizer()], NoSplitter(), [])
     for _ in range(REPEATS):

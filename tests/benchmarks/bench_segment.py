@@ -40,7 +40,7 @@ SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[2].parent
 SOURCES = ("jawikinews_detok", "jsquad_contexts", "quasi_reviews", "real_persona_chat", "cpprefjp")
 BATCH = 4_000
 HALF_WIDTH = {ord("！") + n: ord("!") + n for n in range(94)}
-"""JUMAN's gold is full-width and a normalised corpus half-width: the second F1 is on gold mapped to the latter."""
+"""JUMAN's gold is full-width and a normalized corpus half-width: the second F1 is on gold mapped to the latter."""
 
 Run = Callable[[], tuple[float, float]]
 

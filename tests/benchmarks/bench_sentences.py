@@ -1,7 +1,7 @@
 """Speed and boundary F1 of the sentence splitter beside its peers. Run as `python -m tests.benchmarks.bench_sentences`.
 
 Speed is MB of UTF-8 text per CPU-second, best of several: as in a build, which marks documents together, on raw and on
-normalised text, and one document a call, as the peers are called. `ratio` is the first in konoha's. konoha
+normalized text, and one document a call, as the peers are called. `ratio` is the first in konoha's. konoha
 and ja_sentence_segmenter run under the Python that `JPREP_PEER_PYTHON` names. F1 is of boundaries inside the paragraphs
 of kyoto_wiki-A: every fourth article, and the other three quarters, on which the rules were made.
 """
@@ -120,7 +120,7 @@ def main() -> None:
         return
     texts["all"] = [document for documents in texts.values() for document in documents]
     theirs, rules, neologdn = peers(texts), RuleSplitter(), NeologdnNormalizer()
-    columns = ("jprep", "normalised", "one a call", "bare regex", *theirs, "ratio")
+    columns = ("jprep", "normalized", "one a call", "bare regex", *theirs, "ratio")
     print(f"{'MB/s':22}", *(f"{column:>12.12}" for column in columns), sep="")
     for name, documents in texts.items():
         paces = [build_pace(rules, documents), build_pace(rules, list(map(neologdn.apply, documents)))]

@@ -182,7 +182,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path, 
         command = ("dataset", "pack", packed, "--tokenizer", tmp_path / tokenizer, "-o", tmp_path / "d", *whole)
         return jprep(*command, code=2).stderr
 
-    assert "normalised differently from this corpus (normalizers: was neologdn, is none)" in refused(
+    assert "normalized differently from this corpus (normalizers: was neologdn, is none)" in refused(
         tmp_path / "plain", "t"
     )
     assert "no token that could end a document" in refused(corpus, "endless")

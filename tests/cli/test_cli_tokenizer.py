@@ -133,7 +133,7 @@ def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, P
 
 
 @pytest.mark.parametrize("model", ["bpe", "unigram", "byte-bpe"])
-def test_decoding_gives_back_the_normalised_text(model: str, trained: dict[str, Path]) -> None:
+def test_decoding_gives_back_the_normalized_text(model: str, trained: dict[str, Path]) -> None:
     import jprep
 
     tokenizer = jprep.load_tokenizer(trained[model])

@@ -89,7 +89,7 @@ console.log(JSON.stringify(ids));
 
 
 def lines(shared: Path) -> list[str]:
-    """Return real lines, if available, and lines of the characters that normalisers change."""
+    """Return real lines, if available, and lines of the characters that normalizers change."""
     draw = random.Random(1)
     made = ["".join(draw.choices(DENSE, k=draw.randint(1, 40))) for _ in range(500)]
     for path in sorted([*shared.glob("data/web/*.jsonl.gz"), *shared.glob("data/prose/*.jsonl.gz")]):
@@ -192,7 +192,7 @@ print(json.dumps(SentencePieceProcessor(model_file=sys.argv[1]).encode(json.load
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_sentencepiece_gives_the_same_ids_for_normalised_text(kind: str, tmp_path: Path, jprep: Run) -> None:
+def test_sentencepiece_gives_the_same_ids_for_normalized_text(kind: str, tmp_path: Path, jprep: Run) -> None:
     ours = Tokenizer(finished(tmp_path / "ours", small(kind)))
     jprep("tokenizer", "export", ours.folder, "--format", "sentencepiece", "-o", tmp_path / "out")
     texts = ["東京都の日本語 the world is", "すもももももも 龘", "2020年、ゲーム"]

@@ -34,7 +34,7 @@ class Pausing(Normalizer):
 def jprep_normalizers():
     return {"pausing": "pausing:Pausing"}
 """
-"""A normaliser as slow as a variable says: how long the work takes is no part of what it is."""
+"""A normalizer as slow as a variable says: how long the work takes is no part of what it is."""
 
 
 class Work:

@@ -55,9 +55,9 @@ def _lines(shared_data: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_real_text_round_trips(model: str, trained: dict[str, Tokenizer], lines: list[str]) -> None:
-    plain, normalising = trained[f"{model}-True"], trained[f"{model}-False"]
+    plain, normalizing = trained[f"{model}-True"], trained[f"{model}-False"]
     assert plain.decode_batch(*plain.encode_batch(lines)) == lines
-    assert normalising.decode_batch(*normalising.encode_batch(lines)) == normalize("\n".join(lines)).split("\n")
+    assert normalizing.decode_batch(*normalizing.encode_batch(lines)) == normalize("\n".join(lines)).split("\n")
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -1,4 +1,4 @@
-"""Read the recipes' sources once, before any normaliser or filter, and write the texts that arms train on."""
+"""Read the recipes' sources once, before any normalizer or filter, and write the texts that arms train on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def raw_corpus_folder(folder: Path, source: Source) -> Path:
 
 
 def read_source(folder: Path, source: Source, executor: Executor, progress: ProgressReporter) -> Corpus:
-    """Read a source into a corpus without normalisers, filters, deduplication and words.
+    """Read a source into a corpus without normalizers, filters, deduplication and words.
 
     Raises:
         JprepError: see `jprep.corpus.build.build`.

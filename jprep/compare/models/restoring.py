@@ -1,6 +1,6 @@
 """The bits that restore a text from what a lossy pipeline made of it.
 
-A normaliser that deletes or unifies characters leaves its model less to predict. For a fair figure the arm also pays
+A normalizer that deletes or unifies characters leaves its model less to predict. For a fair figure the arm also pays
 for the description of what was lost: an adaptive code, which learns from the held-out texts themselves as it goes
 along, says at each character of the changed text whether it is kept, deleted, replaced, or preceded by others. Bits of
 the model + bits of this code describe the text as it was read, so that no arm gains by forgetting.

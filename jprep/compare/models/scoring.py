@@ -42,9 +42,9 @@ class EncodedItems(NamedTuple):
 
 
 def encode_items(texts: Sequence[str], tokenizer: Tokenizer) -> EncodedItems:
-    """Encode raw texts as the arm's tokenizer does, its corpus's normalisers first.
+    """Encode raw texts as the arm's tokenizer does, its corpus's normalizers first.
 
-    What encoding loses is what decoding does not give back: by normalisers, by unknown tokens, by spaces that stand
+    What encoding loses is what decoding does not give back: by normalizers, by unknown tokens, by spaces that stand
     for newlines. Tokenizers of whole words lose where spaces were; these are not charged.
     """
     batch = tokenizer.encode_batch(texts)

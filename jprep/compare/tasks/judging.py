@@ -129,6 +129,6 @@ def _common(one: Ids, other: Ids) -> int:
 def _row(before: int, ids: Ids, begin: int, length: int) -> Row:
     cut = max(0, len(ids) + 1 - length)
     row = ids[cut - 1 :].tolist() if cut else [before, *ids.tolist()]
-    if len(row) == 1:  # the normaliser deletes all characters of the text
+    if len(row) == 1:  # the normalizer deletes all characters of the text
         row.append(before)
     return Row(row, max(1, begin + 1 - cut))

@@ -1,1 +1,1 @@
-"""Suites that a step's own tests subclass: what every reader, normaliser, splitter, filter and segmenter owes."""
+"""Suites that a step's own tests subclass: what every reader, normalizer, splitter, filter and segmenter owes."""

@@ -1,1 +1,1 @@
-"""Encode many normalised texts at once into arrays of ids."""
+"""Encode many normalized texts at once into arrays of ids."""

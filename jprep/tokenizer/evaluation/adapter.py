@@ -49,7 +49,7 @@ class TokenizerAdapter(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> TokenSpans:
-        """Return tokens of normalised texts (with word marks if `marked`), with positions in the unmarked texts."""
+        """Return tokens of normalized texts (with word marks if `marked`), with positions in the unmarked texts."""
 
     @abstractmethod
     def decode(self, encoded: TokenSpans) -> list[str]:

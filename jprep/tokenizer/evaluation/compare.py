@@ -23,7 +23,7 @@ from jprep.tokenizer.evaluation.scores import Scores
 def compare(paths: Sequence[Path], source: str, *, limit_mb: float = 20, segmenter: StepRef = "") -> list[Scores]:
     """Evaluate tokenizers on the same text.
 
-    Text of a file is first normalised as each tokenizer's card says; text of a corpus is normalised already. External
+    Text of a file is first normalized as each tokenizer's card says; text of a corpus is normalized already. External
     tokenizers are given the text unchanged.
 
     Args:

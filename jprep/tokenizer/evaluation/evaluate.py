@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
 
 Preprocess = Callable[[list[str]], list[str]]
-"""Converts paragraphs to what a tokenizer expects: normalised, with U+001F between words if they are known."""
+"""Converts paragraphs to what a tokenizer expects: normalized, with U+001F between words if they are known."""
 
 _BATCH = 1 << 18  # characters per batch
 
@@ -25,7 +25,7 @@ def score_tokenizer(tokenizer: TokenizerAdapter | Tokenizer, marked: Iterable[st
 
     Args:
         tokenizer: any tokenizer, or one of jprep's as returned by `load_tokenizer`.
-        marked: normalised paragraphs with U+001F between words; without any U+001F, words count as unknown. Empty
+        marked: normalized paragraphs with U+001F between words; without any U+001F, words count as unknown. Empty
             paragraphs are skipped.
 
     Returns:

@@ -24,7 +24,7 @@ class EvaluationText(msgspec.Struct):
     Attributes:
         name: display name of the corpus or file.
         identity: shortened fingerprint of the corpus; "" for a file.
-        normalized: whether normalisers were applied; not for text of a file.
+        normalized: whether normalizers were applied; not for text of a file.
         has_words: whether U+001F separates words.
         paragraphs: non-empty paragraphs.
         stride: every `stride`-th paragraph is in the sample.

@@ -65,7 +65,7 @@ class MetricsAccumulator:
         """Evaluate a batch of paragraphs.
 
         Args:
-            marked: normalised, with U+001F between words if they are known.
+            marked: normalized, with U+001F between words if they are known.
         """
         texts = [paragraph.replace(WORD, "") for paragraph in marked]
         given = list(marked) if self._encoder.marked else texts

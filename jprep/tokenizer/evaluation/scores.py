@@ -66,7 +66,7 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
         model: model type.
         traits: other properties that the scores depend on.
         vocab_size: number of ids.
-        paragraphs, characters, bytes: size of the text, normalised for the tokenizer; bytes of UTF-8.
+        paragraphs, characters, bytes: size of the text, normalized for the tokenizer; bytes of UTF-8.
         tokens: number of tokens.
         unknown: number of unknown tokens.
         parts: number of tokens that stand for a part of a character: a byte of a character without a piece; for

@@ -45,7 +45,7 @@ class ExtensionTraining(Training):
         return msgspec.structs.replace(config, model=self._base.kind)
 
     def _choose_normalizers(self) -> list[dict[str, Any]]:
-        """Return none: the normaliser of the old tokenizer is in its file."""
+        """Return none: the normalizer of the old tokenizer is in its file."""
         return []
 
     def _fields(self) -> dict[str, Any]:

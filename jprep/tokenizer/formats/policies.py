@@ -32,9 +32,9 @@ def space_of(vocabulary: Vocabulary) -> str:
 
 
 def mark_normalizers(vocabulary: Vocabulary) -> list[Component]:
-    """Return the components before the normalisers.
+    """Return the components before the normalizers.
 
-    Under `hard`, sentence marks become word marks, the only ones that the normalisers know; under `spaces`, marks and
+    Under `hard`, sentence marks become word marks, the only ones that the normalizers know; under `spaces`, marks and
     runs of white space become one space.
     """
     if vocabulary.config.boundaries == "spaces":
@@ -43,7 +43,7 @@ def mark_normalizers(vocabulary: Vocabulary) -> list[Component]:
 
 
 def spelling_normalizers(vocabulary: Vocabulary) -> list[Component]:
-    """Return the components that convert normalised text to the characters of pieces; spaces are converted already."""
+    """Return the components that convert normalized text to the characters of pieces; spaces are converted already."""
     config, space = vocabulary.config, space_of(vocabulary)
     if config.whole_words:
         return [bert_normalizer(config)] if config.boundaries == "bert" else []
@@ -94,7 +94,7 @@ def pre_tokenizers(vocabulary: Vocabulary) -> list[Component]:
 
 
 def bert_normalizer(config: TokenizerConfig) -> Component:
-    """Return BERT's normaliser for cased text: it removes control characters and puts spaces around ideographs."""
+    """Return BERT's normalizer for cased text: it removes control characters and puts spaces around ideographs."""
     return {
         "type": "BertNormalizer",
         "clean_text": True,
@@ -161,7 +161,7 @@ def sequence(name: str, parts: Sequence[Component]) -> Component | None:
 
 
 def replace(pattern: dict[str, str], content: str) -> Component:
-    """Return a normaliser or decoder that replaces text."""
+    """Return a normalizer or decoder that replaces text."""
     return {"type": "Replace", "pattern": pattern, "content": content}
 
 

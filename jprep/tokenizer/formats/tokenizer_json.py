@@ -30,8 +30,8 @@ def tokenizer_json(
 
     Args:
         vocabulary: the vocabulary.
-        normalizers: components that normalise raw text and write spaces as the model sees them.
-        pre_tokenizers: pre-tokenizers that the normalisation needs.
+        normalizers: components that normalize raw text and write spaces as the model sees them.
+        pre_tokenizers: pre-tokenizers that the normalization needs.
     """
     return {
         "version": "1.0",
@@ -192,7 +192,7 @@ def _text(name: str, kind: int) -> Component:
 def batch_encoding_json(
     tokenizer_json: Mapping[str, Any], config: TokenizerConfig, special: SpecialTokens
 ) -> dict[str, Any]:
-    """Return a `tokenizer.json` for normalised text without special tokens, for encoding single words.
+    """Return a `tokenizer.json` for normalized text without special tokens, for encoding single words.
 
     Args:
         tokenizer_json: content of the complete `tokenizer.json`, of byte-bpe, wordpiece or words.

@@ -16,7 +16,7 @@ BALLAST = "\U0010fffd"
 _UNKNOWN = "\x1f"  # required name of the unknown piece, which no unit contains
 _LONGEST = 512  # sentencepiece's limit for max_sentencepiece_length
 
-# Units are used unchanged: not normalised, split or dropped.
+# Units are used unchanged: not normalized, split or dropped.
 _UNCHANGED: dict[str, Any] = {
     "input_format": "tsv",
     "normalization_rule_name": "identity",

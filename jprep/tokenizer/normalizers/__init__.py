@@ -1,8 +1,8 @@
-"""Express the corpus's normalisers as components of a `tokenizer.json`, so that it normalises raw text like the corpus.
+"""Express the corpus's normalizers as components of a `tokenizer.json`, so that it normalizes raw text like the corpus.
 
 The result for a line equals that of `neologdn`, `gentle`, `nfkc` and `characters`, with these exceptions:
 
-- Each stretch of text between special tokens is normalised separately. If a stretch begins in the middle of a text, its
+- Each stretch of text between special tokens is normalized separately. If a stretch begins in the middle of a text, its
   first space is kept where it would be kept after a Latin character; spaces at the end of a stretch are removed.
 - U+001E and U+001F are deleted, as by every reader and `jprep.normalize`, and used as markers by the steps here. If a
   text begins with one, a space after it is kept. Without any step they are ordinary text.
@@ -40,7 +40,7 @@ class ExportedNormalizers(msgspec.Struct, frozen=True):
     """Components of a `tokenizer.json`.
 
     Attributes:
-        normalizers: steps for the beginning of the sequence of normalisers.
+        normalizers: steps for the beginning of the sequence of normalizers.
         pre_tokenizers: steps for the beginning of the sequence of pre-tokenizers; may be empty.
     """
 
@@ -49,17 +49,17 @@ class ExportedNormalizers(msgspec.Struct, frozen=True):
 
 
 def for_raw_text(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a corpus's normalisers without `pii`: training text is masked, and what users type is not."""
+    """Return a corpus's normalizers without `pii`: training text is masked, and what users type is not."""
     return [step for step in steps if step["name"] != "pii"]
 
 
 def export_normalizers(steps: Sequence[dict[str, Any]], space: str, *, keep_marks: bool = False) -> ExportedNormalizers:
-    """Convert normalisers to components of a `tokenizer.json`.
+    """Convert normalizers to components of a `tokenizer.json`.
 
     Args:
         steps: descriptions as in `corpus.json`: name, version, config, provenance; in order.
-        space: the character that represents a space in normalised text.
-        keep_marks: the text is normalised already and has U+001F between words, which are kept.
+        space: the character that represents a space in normalized text.
+        keep_marks: the text is normalized already and has U+001F between words, which are kept.
 
     Raises:
         ConfigError: a step cannot be expressed in a `tokenizer.json`.
@@ -99,9 +99,9 @@ def _check_supported(step: dict[str, Any]) -> dict[str, Any]:
     """Return a step if it is supported."""
     name, version = step["name"], step["version"]
     if name not in _VERSIONS:
-        raise _unsupported(f"the normaliser {name!r}")
+        raise _unsupported(f"the normalizer {name!r}")
     if version != _VERSIONS[name]:
-        raise _unsupported(f"version {version} of the normaliser {name!r}")
+        raise _unsupported(f"version {version} of the normalizer {name!r}")
     if name == NeologdnNormalizer.name and not _follows_tables(step["provenance"].get("neologdn", "")):
         raise _unsupported("this version of neologdn")
     if name == CharactersNormalizer.name and step["provenance"] != _made(step).provenance():
@@ -136,7 +136,7 @@ def _marked(mark: str) -> dict[str, Any]:
 
 
 def _unsupported(what: str) -> ConfigError:
-    fix = "set [tokenizer] normalizers = [] and normalise text before encoding it"
+    fix = "set [tokenizer] normalizers = [] and normalize text before encoding it"
     return ConfigError(f"{what} cannot be exported with a tokenizer", where="tokenizer.normalizers", fix=fix)
 
 
@@ -148,7 +148,7 @@ def _start_pre_tokenizers(space: str, mark: str) -> list[dict[str, Any]]:
     """Return the pre-tokenizers that remove what neologdn drops at the start of a text, but not of other stretches.
 
     Only `Metaspace` can tell the two apart: it adds a space to the first stretch only. No stretch begins with a space
-    of its own at that point: the normalisers have put `MARK` before a space to remove at the start of a text, and
+    of its own at that point: the normalizers have put `MARK` before a space to remove at the start of a text, and
     `KEPT` before one to keep there too.
     """
     dropped = rf"{KEPT}{BYTE_ORDER_MARK}?|(?:{MARK}{mark}{space})?{BYTE_ORDER_MARK}?"

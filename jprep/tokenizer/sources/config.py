@@ -75,7 +75,7 @@ def _input_problems(source: TokenizerSource) -> Iterator[tuple[str, str, str]]:
         reason = "`paths` are files, from which a corpus is built"
     else:
         given = [key for key in ("as_is", "normalizers", "licence", "homepage") if getattr(source, key)]
-        reason = "a finished corpus has been read and normalised"
+        reason = "a finished corpus has been read and normalized"
         if source.segmenter not in ("", "none"):
             fix = 'leave it out for the words of the corpus, use "none" for raw text, or give `paths`'
             yield "segmenter", f"the source {source.name!r} is not segmented again", fix

@@ -182,7 +182,7 @@ def test_a_task_is_answered(models: FakeModels, texts: Path, tmp_path: Path) -> 
     assert [len(each) for each in result.correct] == [2, 2] and "places accuracy" in found.judgements[-1].measure
 
 
-def test_a_normaliser_gains_nothing_by_deleting(models: FakeModels, tmp_path: Path) -> None:
+def test_a_normalizer_gains_nothing_by_deleting(models: FakeModels, tmp_path: Path) -> None:
     texts = write_texts(tmp_path / "texts.jsonl")
     texts.write_text(texts.read_text(encoding="utf-8").replace("の", "の  "), encoding="utf-8")
     recipes = [

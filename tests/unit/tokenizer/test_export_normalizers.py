@@ -1,4 +1,4 @@
-"""The exported normalisers do the same to raw text as the corpus's normalisers."""
+"""The exported normalizers do the same to raw text as the corpus's normalizers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def steps_of(chain: Sequence[Any]) -> list[Normalizer]:
 
 @cache
 def pair(chain: str, space: str, keep_marks: bool = False) -> tuple[Callable[[str], str], Tokenizer]:
-    """Return the corpus's normaliser, and a tokenizer whose tokens are bytes."""
+    """Return the corpus's normalizer, and a tokenizer whose tokens are bytes."""
     steps = steps_of(json.loads(chain))
     parts = export_normalizers([describe_step(step) for step in steps], space, keep_marks=keep_marks)
     vocabulary = {"<unk>": 0, **{f"<0x{byte:02X}>": byte + 1 for byte in range(256)}, MASK: 257}
@@ -124,13 +124,13 @@ def stretches(tokenizer: Tokenizer, text: str) -> list[str]:
 @example(text="～ é\n～\ufeff")
 @example(text="カ \u0483ﾊ\u0484")
 @example(text="ﾊﾟ\u0601ﾊﾟﾟﾞ１\u0301う\u0483ﾞ")
-def test_equals_the_normaliser_on_random_text(chain: list[Any], space: str, text: str) -> None:
+def test_equals_the_normalizer_on_random_text(chain: list[Any], space: str, text: str) -> None:
     normalize, tokenizer = pair(json.dumps(chain), space)
     assert stretches(tokenizer, text) == [normalize(text).replace(" ", space)]
 
 
 @chains
-def test_equals_the_normaliser_on_the_probe_text(chain: list[Any]) -> None:
+def test_equals_the_normalizer_on_the_probe_text(chain: list[Any]) -> None:
     normalize, tokenizer = pair(json.dumps(chain), "▁")
     for line in re.sub("[\x1e\x1f]", "", probe_text()).split("\n"):
         if "nfkc" not in chain or line[0] in SPECIAL + TILDES:  # the other lines contain every character

@@ -75,7 +75,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
-    """Return the tokenizer of each case, without a normaliser."""
+    """Return the tokenizer of each case, without a normalizer."""
     root = tmp_path_factory.mktemp("tokenizers")
     return {name: Tokenizer(finished(root / name, small(**options))) for name, options in CASES.items()}
 
@@ -217,7 +217,7 @@ NEOLOGDN = describe_step(make_step("normalizer", {"use": "neologdn", "tilde": "i
 RAW = ["ﾊﾝｶｸ　と Ｐｙｔｈｏｎ", "", " 東京 〜 都ーー\n\n　the　code ", "すもも\x1fも\x1eも"]
 
 
-def test_raw_text_is_normalised(tmp_path: Path) -> None:
+def test_raw_text_is_normalized(tmp_path: Path) -> None:
     tokenizer = load_tokenizer(finished(tmp_path, small(), [NEOLOGDN]))
     step = make_step("normalizer", {"use": "neologdn", "tilde": "ignore"})
     done = [step.apply(text.replace("\x1f", "").replace("\x1e", "")) for text in RAW]
@@ -271,7 +271,7 @@ def test_later_format_is_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("apply", [lambda lines: lines.replace("\n", ""), lambda lines: lines + "\n"])
-def test_normaliser_that_changes_lines_is_rejected(apply: Any, tmp_path: Path) -> None:
+def test_normalizer_that_changes_lines_is_rejected(apply: Any, tmp_path: Path) -> None:
     tokenizer = Tokenizer(finished(tmp_path, small()))
     tokenizer._normalizers = [SimpleNamespace(name="mine", apply=apply)]
     with pytest.raises(JprepError, match="changed the number of lines"):

@@ -24,9 +24,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def normalising(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+def normalizing(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     steps = [describe_step(make_step("normalizer", {"use": "neologdn", "tilde": "ignore"}))]
-    return load_tokenizer(finished(tmp_path_factory.mktemp("normalising"), small("byte-bpe"), steps))
+    return load_tokenizer(finished(tmp_path_factory.mktemp("normalizing"), small("byte-bpe"), steps))
 
 
 @given(TEXTS)
@@ -35,8 +35,8 @@ def test_byte_bpe_is_lossless(plain: Tokenizer, text: str) -> None:
 
 
 @given(TEXTS)
-def test_normalising_tokenizer_equals_normalize(normalising: Tokenizer, text: str) -> None:
-    assert normalising.decode(normalising.encode(text)) == normalize(text)
+def test_normalizing_tokenizer_equals_normalize(normalizing: Tokenizer, text: str) -> None:
+    assert normalizing.decode(normalizing.encode(text)) == normalize(text)
 
 
 @pytest.mark.parametrize("text", ["##", "###東", "a##b", "#", "東\x1f##\x1f京", "####"])

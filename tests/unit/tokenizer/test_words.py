@@ -151,7 +151,7 @@ def test_pieces_never_cross_a_space(model: str, tmp_path: Path) -> None:
 
 
 def test_words_of_an_analyzer_are_learnt_with_their_spaces(tmp_path: Path) -> None:
-    """The corpus has no spaces; the tokenizer takes them, and its normaliser must not remove them."""
+    """The corpus has no spaces; the tokenizer takes them, and its normalizer must not remove them."""
     data = data_of(tmp_path / "data", ["今日はいい天気です。"] * 9, "pointwise", normalizers=["neologdn"])
     size = learnable(data, tmp_path / "t", boundaries="spaces")
     card = trained(data, tmp_path / "t", boundaries="spaces", vocab_size=size)
