@@ -11,5 +11,5 @@ def counted(number: float, noun: str, plural: str = "") -> str:
         noun: the noun in the singular.
         plural: the noun in the plural, if it is not the singular with an s.
     """
-    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    shown = f"{number:g}" if isinstance(number, float) else f"{number:,}"
     return f"{shown} {noun if number == 1 else plural or noun + 's'}"

@@ -26,7 +26,7 @@ from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
 from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
 from jprep.pipeline.run_result import RunResult
-from jprep.pipeline.steps import Step, check_steps, missing_section, pending_downloads, select_steps
+from jprep.pipeline.steps import Step, check_steps, fix_other_work, missing_section, pending_downloads, select_steps
 from jprep.pipeline.submitted_training import plan_submission, train_in_job
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from jprep.pipeline.tiny_scale import kept_init, list_changes, scale_down
@@ -297,9 +297,8 @@ def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
         if code := _STEPS[step](plan, reporter):
             return code
     except MismatchError as error:
-        again = f"give another --work, or delete {plan.output(step)} to repeat this step"
-        fix = f"{error.fix}; `jprep run` has --work in place of -o" if step == "train" else again
-        raise MismatchError(error.what, where=error.where, fix=fix) from error
+        fix = fix_other_work(error, step, plan.output(step))
+        raise type(error)(error.what, where=error.where, fix=fix) from error
     reporter.step_finished(step, time.monotonic() - begun)
     return 0
 

@@ -12,7 +12,7 @@ from jprep.corpus.download.fetch import files_by_name
 from jprep.corpus.stages.read import CorpusSteps
 from jprep.dataset.manifest import DatasetConfig, describe_held_out
 from jprep.dataset.preprocessing.part_columns import check_recipe_columns
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, MismatchError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 from jprep.plurals import counted
@@ -131,3 +131,18 @@ def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator
         if folds := fold_count(train):
             lines["train"] += f", for each of {folds} folds"
     yield from ((step, lines[step]) for step in steps)
+
+
+def fix_other_work(error: MismatchError, step: Step, output: Path) -> str:
+    """Return the fix of a step's error in terms of `jprep run`, which has neither `-o` nor `--restart`.
+
+    Args:
+        error: the error of a step.
+        step: the step.
+        output: its output directory.
+    """
+    words = set(error.fix.replace(",", " ").split())
+    own = Path(error.where).absolute().is_relative_to(output.absolute())
+    if own and step != "train" and not words.isdisjoint(("-o", "--restart")):
+        return f"give another --work, or delete {output} to repeat this step"
+    return f"{error.fix}; `jprep run` has --work in place of -o" if "-o" in words else error.fix

@@ -111,7 +111,8 @@ def _lists(config: TokenizerConfig) -> dict[str, object]:
 
 def _normalizing(card: TokenizerCard) -> Iterator[str]:
     names = ", ".join(f"`{step['name']}`" for step in card.normalizers)
-    done = f"Text is normalized as its corpus was, by {names}" if names else "Text is not normalized"
+    # Spelt as in the first release: a repeated training writes the same bytes.
+    done = f"Text is normalised as its corpus was, by {names}" if names else "Text is not normalised"
     raw = "" if card.config.boundaries in ("hard", "spaces") else "; nothing has to be done to raw text beforehand"
     yield from (f"{done}{raw}.", "")
 

@@ -41,13 +41,13 @@ from jprep.train.run.resume import checkpoint_to_resume, is_complete, rewind
 from jprep.train.run.status import RunStatus
 from jprep.train.trackers.follow import track_run
 from jprep.train.uploads.background import BackgroundTask, background_tasks
-from jprep.train.uploads.mirror import Mirror
+from jprep.train.uploads.mirror import Mirror, mirroring
 from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 
 _LONGEST_PAUSE = 60.0
 _LOOK_SECONDS = 2.0  # between two looks at background tasks, and at the size of the log
 _GRACE = 10.0  # seconds for process 0 to exit by itself after a fatal error on another host
-_EXIT_SECONDS = 60.0  # for a worker to exit after its last checkpoint
+_EXIT_SECONDS = 60.0  # without a sign of life after the last checkpoint
 
 
 class AttemptResult(NamedTuple):
@@ -117,7 +117,7 @@ def supervise(
         with (
             announced_end(run, plan) as codes,
             StopRequests() as requests,
-            _mirroring(mirror, requests, rewound=resume != "auto"),
+            mirroring(mirror, lambda: requests.count, rewound=resume != "auto"),
             track_run(run, job, say, lambda: requests.count),
         ):
             background = background_tasks(run, job, say)
@@ -126,20 +126,6 @@ def supervise(
                 task.finish(complete=code == 0, stopped=lambda: requests.count > 0)
             codes.append(code)
             return code
-
-
-@contextlib.contextmanager
-def _mirroring(mirror: Mirror | None, requests: StopRequests, *, rewound: bool) -> Iterator[None]:
-    """Copy the run for the time of the block, and what is left after it, until a further stop signal."""
-    if mirror is None:
-        yield
-        return
-    mirror.start(rewound=rewound)
-    try:
-        yield
-    finally:
-        before = requests.count
-        mirror.close(lambda: requests.count > before)
 
 
 class _Supervisor:
@@ -296,7 +282,7 @@ class _Supervisor:
     def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch, hosts: HostWatch) -> bool:
         """Wait for the worker's end, and return whether it hangs."""
         signs, changed, looked, passed_on, failed = self._signs_of_life(), time.monotonic(), 0.0, 0, 0.0
-        timeout = 60 * self._job.train.silent_minutes
+        timeout, asked = 60 * self._job.train.silent_minutes, 0.0
         while process.poll() is None:
             now = time.monotonic()
             memory.observe()
@@ -317,11 +303,21 @@ class _Supervisor:
                 for task in self._background:
                     task.update()
                 cut_log(self._run)
-                if now - changed > _EXIT_SECONDS and is_complete(self._run, self._job, self._saved_step()):
-                    self._say(f"the worker is killed: it did not exit within {_EXIT_SECONDS:g} s of its last step")
-                    return True
+                if now - changed > _EXIT_SECONDS and asked != changed:
+                    asked = changed  # once in each silence: a checkpoint is a sign of life
+                    if self._is_complete():
+                        return True
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
+        return False
+
+    def _is_complete(self) -> bool:
+        """Return whether a silent worker has only to exit, and say that it is killed."""
+        with contextlib.suppress(MachineError):  # a transient error of the file system
+            if is_complete(self._run, self._job, self._saved_step()):
+                why = f"its steps are done, and it showed no sign of life for {_EXIT_SECONDS:g} s"
+                self._say(f"the worker is killed: {why}")
+                return True
         return False
 
     def _failed_elsewhere(self) -> bool:

@@ -252,3 +252,23 @@ def _snapshot(path: Path, target: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data)
     return target
+
+
+@contextlib.contextmanager
+def mirroring(mirror: Mirror | None, stops: Callable[[], int], *, rewound: bool) -> Iterator[None]:
+    """Copy a run for the time of the block, and what is left after it, until a further stop signal.
+
+    Args:
+        mirror: where to; None copies nothing.
+        stops: returns the number of stop signals so far.
+        rewound: whether later checkpoints of the mirror are deleted first.
+    """
+    if mirror is None:
+        yield
+        return
+    mirror.start(rewound=rewound)
+    try:
+        yield
+    finally:
+        before = stops()
+        mirror.close(lambda: stops() > before)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -69,8 +71,8 @@ def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace],
 def run_process(main: Callable[[], int]) -> NoReturn:
     """Run a worker's main function and end its process, without the finalization of the interpreter.
 
-    Threads of PyTorch may need Python's global lock after their work is done. During the finalization they get it no
-    more: the process aborts or never ends (https://github.com/pytorch/pytorch/issues/190489).
+    A thread of PyTorch may need Python's global lock after its work is done. If the interpreter is being finalized by
+    then, the process aborts or never ends (https://github.com/pytorch/pytorch/issues/190489).
 
     Args:
         main: returns the exit code.
@@ -78,12 +80,29 @@ def run_process(main: Callable[[], int]) -> NoReturn:
     code = 1
     try:
         code = main()
-    except SystemExit as error:  # of the parser
-        code = error.code if isinstance(error.code, int) else 1
+    except SystemExit as error:  # of the parser, or of a hook
+        code = _exit_code(error)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
+        _leave(code)
+
+
+def _exit_code(error: SystemExit) -> int:
+    """Return the exit code of `sys.exit`, whose text is printed."""
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    on_stderr(str(error.code))
+    return 1
+
+
+def _leave(code: int) -> NoReturn:
+    """Do what the interpreter does before it is finalized, and end the process."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
         atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # a closed pipe, a full disk
+                stream.flush()
+    finally:
         os._exit(code)

@@ -10,9 +10,9 @@ import pytest
 
 import jprep
 from jprep import samples
-from jprep.errors import ConfigError, JprepError
+from jprep.errors import ConfigError, DamagedError, JprepError
 from jprep.pipeline.run import RunPlan, RunReporter, execute_plan, plan_run
-from jprep.pipeline.steps import Step
+from jprep.pipeline.steps import Step, fix_other_work
 from tests.conftest import digests, environment
 
 
@@ -88,7 +88,27 @@ def test_another_output_is_refused_with_a_fix(recipe: Path) -> None:
     jprep.run(recipe, set=SMALL, until="corpus", workers=1)
     with pytest.raises(ConfigError, match="different work") as caught:
         jprep.run(recipe, set=SMALL | {"corpus.filters": []}, until="corpus", workers=1)
-    assert "another --work" in caught.value.fix
+    assert "another --work" in caught.value.fix and "work/" in caught.value.fix
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9] + bytes(9))
+
+
+def test_a_damaged_output_of_a_step_is_to_be_deleted(recipe: Path) -> None:
+    jprep.run(recipe, set=SMALL, until="corpus", workers=1)
+    damage(next(Path("work").glob("*/corpus/documents/*")))
+    with pytest.raises(DamagedError, match="changed or damaged") as caught:
+        jprep.run(recipe, set=SMALL, until="tokenizer", workers=1)
+    folder = next(Path("work").glob("*/corpus"))
+    assert caught.value.fix == f"give another --work, or delete {folder} to repeat this step"
+
+
+def test_an_error_about_something_else_keeps_its_fix() -> None:
+    damaged = DamagedError("damaged", where="work/r/corpus/a.parquet", fix="`jprep corpus build … --restart`")
+    assert fix_other_work(damaged, "dataset", Path("work/r/dataset")) == damaged.fix
+    again = DamagedError("damaged", where="work/r/dataset/.state/x", fix="run the same command again")
+    assert fix_other_work(again, "dataset", Path("work/r/dataset")) == again.fix
 
 
 def test_run_is_imported_on_first_use() -> None:

@@ -214,7 +214,7 @@ def test_a_worker_that_hangs_after_its_last_step_is_killed(
     monkeypatch.setattr("jprep.train.launcher.supervisor._EXIT_SECONDS", 0.5)
     run, said = small_run(tmp_path, max_restarts=0), list[str]()
     assert supervise(run, plan_of(run, HANG_AT="61"), say=said.append) == 0
-    assert said == ["the worker is killed: it did not exit within 0.5 s of its last step"]
+    assert said == ["the worker is killed: its steps are done, and it showed no sign of life for 0.5 s"]
     assert kinds(run).count("start") == 1 and kinds(run)[-1] == "end"
     assert live_ranks(run) == [] and weights(run) == uninterrupted
 
