@@ -44,10 +44,10 @@ def check_name(name: str, *, what: str, where: str, fix: str) -> None:
 
 
 def check_unique_names(names: Sequence[str], *, what: str, key: str, where: str) -> None:
-    """Refuse names of a list of tables that cannot name a file, or that two tables share.
+    """Refuse names of a list of tables that are not allowed or not unique.
 
-    They stand in reports, lists of options and names of files, so they are stricter than other names: letters of any
-    language, digits, `-`, `_` and `.`.
+    These names appear in reports, option values and file names, so fewer characters are allowed than in other names:
+    letters of any language, digits, `-`, `_` and `.`.
 
     Args:
         names: the tables' names.
@@ -59,10 +59,11 @@ def check_unique_names(names: Sequence[str], *, what: str, key: str, where: str)
         ConfigError: a name that is not allowed or used twice.
     """
     for number, name in enumerate(names):
-        titled, fix = f"a {what} (key `{key}.{number}.name`)", "letters, digits, - _ . only"
-        check_name(name, what=titled, where=where, fix=fix)
+        subject, fix = f"a {what} (key `{key}.{number}.name`)", "letters, digits, - _ . only"
+        check_name(name, what=subject, where=where, fix=fix)
         if not re.fullmatch(r"[\w.-]+", name):
-            raise ConfigError(f"{titled} cannot be called {name!r}", where=where, fix=fix)
+            problem = f"{subject} cannot be called {name!r}: it has other characters"
+            raise ConfigError(problem, where=where, fix=fix)
         if names.count(name) > 1:
             raise ConfigError(f"two {what}s are called {name!r}", where=where, fix="give each its own name")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jprep.cli.common.output import columns, table
+from jprep.cli.common.output import print_columns, table
 from jprep.display_width import display_width, pad
 
 
@@ -22,7 +22,7 @@ def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("right", [False, True])
 def test_columns_are_aligned(right: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    columns([("source", "files", "end"), ("青空文庫", "一つ", "end"), ("web", "12,345", "end")], right=right)
+    print_columns([("source", "files", "end"), ("青空文庫", "一つ", "end"), ("web", "12,345", "end")], right=right)
     lines = capsys.readouterr().out.splitlines()
     assert len({display_width(line) for line in lines}) == 1
     assert all(line.endswith("  end") for line in lines)

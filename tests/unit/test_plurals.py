@@ -1,3 +1,5 @@
+"""Nouns agree with their numbers."""
+
 from __future__ import annotations
 
 import pytest

@@ -99,7 +99,7 @@ def test_a_node_whose_writes_are_not_seen_is_refused(worker: TaskWorker, tmp_pat
     assert caught.value.where == f"{tmp_path} on node x"
 
 
-def test_answers_that_nobody_waited_for_are_deleted(worker: TaskWorker, tmp_path: Path) -> None:
+def test_probes_that_nobody_waited_for_are_deleted(worker: TaskWorker, tmp_path: Path) -> None:
     """Those of workers that were being started when the stage ended."""
     answers = [begin(worker, tmp_path).value, begin(worker, tmp_path).value]
     (tmp_path / "token").unlink()

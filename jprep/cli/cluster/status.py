@@ -127,7 +127,7 @@ def _next(output: OutputStatus, states: list[JobState], problem: str) -> str:
         cancel = find_scheduler(jobs.scheduler).cancel_command(" ".join(jobs.ids))
         return f"wait; to cancel: {' '.join(cancel)}"
     if problem:
-        return "run `jprep status` on a machine that submits jobs: this one has no answer from the scheduler"
+        return "run `jprep status` on a machine that submits jobs: the scheduler does not answer on this one"
     if output.running:
         return _work(output) or "wait: it is running"
     return _next_of_stopped(output)
@@ -138,7 +138,7 @@ def _next_of_stopped(output: OutputStatus) -> str:
     if not (output.kind or output.stages or _has_traces(Path(output.path))):
         return "nothing: jprep has not written to this folder"
     if any(stage.failed for stage in output.stages):
-        return "see the logs, then repeat the command that started it: it tries failed tasks again"
+        return "see the logs, then repeat the command that started it: failed tasks are tried again"
     return _work(output) or RERUN
 
 

@@ -125,12 +125,12 @@ def table(title: str, figures: Mapping[str, float]) -> None:
             echo(f"  {pad(name, width)}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")
 
 
-def columns(rows: Sequence[Sequence[str]], *, right: bool = False) -> None:
-    """Print rows of cells below each other.
+def print_columns(rows: Sequence[Sequence[str]], *, right: bool = False) -> None:
+    """Print rows as aligned columns.
 
     Args:
-        rows: the rows, all with the same number of cells. The first column is aligned left.
-        right: whether the others are aligned right, other than the last, which is as long as it is.
+        rows: the rows, each with the same number of cells, at least two.
+        right: align all columns right but the first and the last. The last one is never padded.
     """
     shown = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(display_width, column)) for column in zip(*shown, strict=True)]

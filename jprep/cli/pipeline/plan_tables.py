@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jprep.cli.common.output import columns, echo
+from jprep.cli.common.output import echo, print_columns
 from jprep.pipeline.estimate.comparison import StepComparison
 from jprep.pipeline.estimate.result import TRAIN, RecipeEstimate, StepEstimate
 from jprep.plurals import counted
@@ -36,7 +36,7 @@ def _show_inputs(estimate: RecipeEstimate) -> None:
         size = _size(each.size) + (f" + {each.unknown} unknown" if each.unknown else "")
         sample = f"1/{each.factor:,.0f}" if each.factor > 1 else "all"
         rows.append((each.name, f"{each.files:,}", size, _size(each.to_download), sample))
-    columns(rows, right=True)
+    print_columns(rows, right=True)
 
 
 def _show_steps(estimate: RecipeEstimate) -> None:
@@ -51,7 +51,7 @@ def _show_steps(estimate: RecipeEstimate) -> None:
     low, high = (sum(getattr(step, name) for step in estimate.steps) for name in ("low", "high"))
     rows.append(("total", _time(estimate.wall), _range(low, high), _time(cpu), peak, kept, files, memory, ""))
     echo()
-    columns(rows, right=True)
+    print_columns(rows, right=True)
     if estimate.training:
         echo(f"training: {estimate.training}")
     if jobs := sum(step.jobs for step in estimate.steps):
@@ -86,7 +86,7 @@ def _show_scaling(estimate: RecipeEstimate) -> None:
     for each in estimate.scaling:
         limit = f"{each.limit} ({each.share:.0%} of the time)"
         rows.append((f"{each.workers:,}", _time(each.wall), f"{each.speedup:,.1f}", f"{each.processors:.0%}", limit))
-    columns(rows, right=True)
+    print_columns(rows, right=True)
 
 
 def show_comparison(estimate: RecipeEstimate, compared: Sequence[StepComparison]) -> None:
@@ -100,7 +100,7 @@ def show_comparison(estimate: RecipeEstimate, compared: Sequence[StepComparison]
         kept = ("", "") if stage else _pair(_size, each.result)
         cpu, wall, disk = _pair(_time, each.cpu), _pair(_time, each.wall), _pair(_size, each.disk)
         rows.append((name, *cpu, *wall, *disk, *kept, *_pair(_size, each.memory)))
-    columns(rows, right=True)
+    print_columns(rows, right=True)
 
 
 def _pair(show: Callable[[float], str], values: tuple[float, float]) -> tuple[str, str]:

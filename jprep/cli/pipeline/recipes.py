@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from jprep.cli.common.options import AS_JSON
-from jprep.cli.common.output import columns, content_stream, echo, echo_json, next_steps
+from jprep.cli.common.output import content_stream, echo, echo_json, next_steps, print_columns
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.shell_command import shell_command
 from jprep.cli.completion.candidates import RECIPE_NAME
@@ -50,7 +50,9 @@ def _list(*, as_json: bool) -> None:
             ]
         )
         return
-    columns([("name", "model", "backend", "what for"), *((*rows[p], each.description) for p, each in found.items())])
+    print_columns(
+        [("name", "model", "backend", "what for"), *((*rows[p], each.description) for p, each in found.items())]
+    )
     if found:
         first = next((path.stem for path in found if path.stem == _FIRST), next(iter(found)).stem)
         copy = shell_command("recipes", "copy", first, f"my-{first}.toml")

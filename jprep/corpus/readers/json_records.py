@@ -16,7 +16,7 @@ from jprep.corpus.readers.whole_files import WholeFileConfig, WholeFileReader
 from jprep.corpus.step import Positive
 from jprep.errors import ConfigError, InputError
 
-_EXCERPT = 200
+_EXCERPT_BYTES = 400
 
 
 class JsonReader(WholeFileReader):
@@ -56,7 +56,7 @@ class JsonReader(WholeFileReader):
             records = self._records(data, where)
         except InputError as error:
             budget.spend(error)
-            yield self._reject(identity, "malformed_json", self._original(data[:_EXCERPT])), data
+            yield self._reject(identity, "malformed_json", self._original(data[:_EXCERPT_BYTES])), data
             return
         self._check_text(records, where)
         for number, record in enumerate(records):

@@ -23,7 +23,8 @@ SequenceUnit = Literal["document", "paragraph", "sentence"]
 
 EXPORT = "export.json"
 
-PASS_TOKENIZER = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
+TOKENIZER_FIX = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
+"""The fix where another tokenizer was given."""
 
 FILES: dict[str, tuple[str, ...]] = {
     "fairseq": ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "test.bin", "test.idx"),

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.exports.base import PASS_TOKENIZER, ExportedSplit, ExportFormat, ExportJob, SequenceUnit
+from jprep.dataset.exports.base import TOKENIZER_FIX, ExportedSplit, ExportFormat, ExportJob, SequenceUnit
 from jprep.dataset.exports.row_reader import BLOCK, Block, Offsets, RowReader, Tokens
 from jprep.dataset.indexed.split import CODES, MAGIC
 from jprep.dataset.manifest import SENTENCE_START, VALIDATION, refuse_other_tokenizer
@@ -51,7 +51,7 @@ def check(job: ExportJob) -> None:
             be told apart.
     """
     card, roberta = read_card(job.tokenizer), SPECIAL_TOKEN_SETS["roberta"]
-    refuse_other_tokenizer(job.dataset, card.fingerprint, where=job.tokenizer, fix=PASS_TOKENIZER)
+    refuse_other_tokenizer(job.dataset, card.fingerprint, where=job.tokenizer, fix=TOKENIZER_FIX)
     _check_special(job.tokenizer, card)
     if (job.options.unit or "document") != "document" and job.dataset.newline < len(
         roberta.head

@@ -229,7 +229,7 @@ class Batch(QueueWriter):
         if final or self._jobs.attempts >= self._options.attempts:
             raise self._error(queue)
         tasks = counted(len(missing), "task")
-        _log.warning("%s: missing after job %s: %s", queue.manifest.stage, self._last.job, tasks)
+        _log.warning("%s: %s still missing after job %s", queue.manifest.stage, tasks, self._last.job)
 
     @property
     def _last(self) -> Round:

@@ -20,7 +20,7 @@ _FIRST_PAUSE = 0.2  # seconds
 
 
 class PendingTasks:
-    """Tasks whose receipts are expected. Each look lists the directory once, however many tasks there are.
+    """Tasks without a receipt yet. Each look lists the directory once, however many tasks there are.
 
     Args:
         runner: runs the tasks.

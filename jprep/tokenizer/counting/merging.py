@@ -116,11 +116,11 @@ class SingleTaskStage(Stage):
 
     Args:
         summing: the stage before.
-        files: what the task reads, and nobody after it.
+        files: the files that the task reads; they may be deleted afterwards.
 
     Attributes:
         max_words: how many units are kept.
-        files: see above.
+        files: the files that the task reads.
     """
 
     def __init__(self, summing: SumStage, files: list[Output]) -> None:
@@ -139,7 +139,7 @@ class SingleTaskStage(Stage):
         yield Task("results", None, 1, fingerprint({"files": [output.sha256 for output in self.files]}))
 
     def consumes(self, task: Task) -> Iterator[tuple[Output, list[str]]]:
-        """Yield the files."""
+        """Yield each file with the only task."""
         yield from ((file, [task.id]) for file in self.files)
 
     def files_in(self, folder: str) -> list[Output]:

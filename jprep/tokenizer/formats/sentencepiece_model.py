@@ -12,12 +12,8 @@ MODEL_TYPE = {"unigram": 1, "bpe": 2, "words": 3}
 """`TrainerSpec.ModelType` of the supported model types."""
 
 _TYPE: dict[PieceKind, int] = {"normal": 1, "unknown": 2, "special": 3, "byte": 6}
-_ROLE_FIELDS = {
-    "unk": (40, 45),
-    "bos": (41, 46),
-    "eos": (42, 47),
-    "pad": (43, 48),
-}  # TrainerSpec's <role>_id, <role>_piece
+# Numbers of the fields `<role>_id` and `<role>_piece` of TrainerSpec.
+_ROLE_FIELDS = {"unk": (40, 45), "bos": (41, 46), "eos": (42, 47), "pad": (43, 48)}
 
 
 def model_proto(vocabulary: Vocabulary) -> bytes:

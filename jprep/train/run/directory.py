@@ -140,7 +140,7 @@ def decode_job(data: bytes, where: str) -> Job:
         fix = f"restore job.json from a backup, or use {OTHER_RUN}"
         raise ConfigError(f"job.json is damaged: {error}", where=where, fix=fix) from error
     if job.format != FORMAT:
-        fix = f"use the version of jprep that began it, {OTHER_RUN}"
+        fix = f"use the version of jprep that started it, {OTHER_RUN}"
         raise MismatchError(f"the run has format {job.format}; this jprep reads {FORMAT}", where=where, fix=fix)
     return msgspec.structs.replace(rename_job_options(job), train=rename_schedule(job.train))
 

@@ -18,7 +18,7 @@ class Match(NamedTuple):
 
 
 Detector = Callable[[str], Iterator[Match]]
-"""Finds one kind of personal data in a text that `simplified` returned. Places that overlap are one.
+"""Yields the places of one kind of personal data in a text that `simplified` returned; they may overlap.
 
 A detector looks for digits first, which are rare, and then at what stands around them.
 """

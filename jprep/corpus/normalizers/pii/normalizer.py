@@ -84,12 +84,12 @@ def find_personal_data(text: str, kinds: tuple[str, ...] = tuple(DETECTORS)) -> 
     for kind in DETECTORS:
         if kind in kinds:
             others = sorted(taken)
-            matches = _united(DETECTORS[kind](simple))
+            matches = _merge_overlapping(DETECTORS[kind](simple))
             taken += [(match, kind) for match in matches if not _overlaps(match, others)]
     return sorted(taken)
 
 
-def _united(matches: Iterable[Match]) -> list[Match]:
+def _merge_overlapping(matches: Iterable[Match]) -> list[Match]:
     """Return matches of one kind in order, those that overlap as one."""
     united: list[Match] = []
     for match in sorted(matches):

@@ -107,7 +107,8 @@ class DietReader(WholeFileReader):
     def _meeting_items(self, meeting: Meeting, identity: str, source: str) -> Iterator[tuple[Item, msgspec.Struct]]:
         if self.config.documents == "meeting" or not meeting.speechRecord:
             speeches = [speech for speech in meeting.speechRecord if speech.speaker != _INFORMATION]
-            self.tally["information.deleted"] += len(meeting.speechRecord) - len(speeches)
+            if left_out := len(meeting.speechRecord) - len(speeches):
+                self.tally["information.deleted"] += left_out
             yield self._item(meeting, meeting, speeches, identity, source), meeting
             return
         for number, speech in enumerate(meeting.speechRecord):

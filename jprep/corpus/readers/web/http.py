@@ -183,10 +183,10 @@ def _inflate(record: Any, coding: str) -> Iterator[bytes]:
     inflater, begun = None, False
     data = record.reader.read(_CHUNK)
     data += record.reader.read(_CHUNK) if len(data) == 1 else b""  # two bytes tell the format
-    form = _compressed_form(data, coding)
+    wbits = _wbits(data, coding)
     while data and (inflater or not begun or data[:2] == _GZIP_MAGIC[: len(data)]):
         begun = True
-        inflater = inflater or zlib.decompressobj(form)
+        inflater = inflater or zlib.decompressobj(wbits)
         yield inflater.decompress(data, _CHUNK)
         data = inflater.unused_data or inflater.unconsumed_tail or record.reader.read(_CHUNK)
         inflater = None if inflater.eof else inflater
@@ -196,10 +196,10 @@ def _inflate(record: Any, coding: str) -> Iterator[bytes]:
             raise EOFError
 
 
-def _compressed_form(data: bytes, coding: str) -> int:
-    """Return the form of a body as zlib's `wbits`. Many servers send `deflate` without the header of zlib."""
-    first, check = data[:1], int.from_bytes(data[:2])
-    has_header = data[:2] == _GZIP_MAGIC or (first and first[0] & 15 == zlib.DEFLATED and not check % 31)
+def _wbits(data: bytes, coding: str) -> int:
+    """Return zlib's `wbits` for a body. Many servers send `deflate` without the header of zlib."""
+    is_zlib = len(data) > 1 and data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
+    has_header = is_zlib or data[:2] == _GZIP_MAGIC
     return -zlib.MAX_WBITS if coding == "deflate" and not has_header else _GZIP_OR_ZLIB
 
 

@@ -48,7 +48,7 @@ class HostList(NamedTuple):
     Attributes:
         domains: hashes of its domains, sorted, shape [domains].
         urls: hosts with paths, each path without a slash at its end.
-        url_lengths: their numbers of characters.
+        url_lengths: the lengths of `urls` in characters.
         url_hosts: hashes of the hosts of `urls`, sorted.
         expressions: its patterns, which are looked for in host and path of an address.
     """

@@ -108,7 +108,7 @@ def _has_url(address: Address, found: HostList) -> bool:
     """Return whether an address is one of the URLs or below one, also with `www.` before the host of the URL."""
     ends = [place for place, character in enumerate(address.path) if character == "/" and place]
     for host in {address.host, address.host.removeprefix("www.")}:
-        # Only paths of a known length are copied: a hostile address has thousands of them.
+        # Only paths of a known length are copied: a hostile address can have thousands of parts.
         paths = (address.path[:end] for end in [*ends, len(address.path)] if len(host) + end in found.url_lengths)
         if any(host + path in found.urls for path in paths):
             return True

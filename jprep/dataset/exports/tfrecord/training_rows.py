@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.dataset.exports.base import PASS_TOKENIZER, ExportedSplit, ExportJob, ExportOptions
+from jprep.dataset.exports.base import TOKENIZER_FIX, ExportedSplit, ExportJob, ExportOptions
 from jprep.dataset.exports.tfrecord.layouts import LAYOUTS, FeatureArrays, RowOptions
 from jprep.dataset.exports.tfrecord.wire import examples, frame_records
 from jprep.dataset.manifest import refuse_other_tokenizer, verify_split
@@ -243,7 +243,7 @@ def _masks(options: ExportOptions) -> str:
 
 def _settings(job: ExportJob) -> Settings:
     options, tokenizer = job.options, load_tokenizer(job.tokenizer)
-    refuse_other_tokenizer(job.dataset, tokenizer.card.fingerprint, where=job.tokenizer, fix=PASS_TOKENIZER)
+    refuse_other_tokenizer(job.dataset, tokenizer.card.fingerprint, where=job.tokenizer, fix=TOKENIZER_FIX)
     if options.whole_word:
         check_words(job.dataset.made_from, str(job.folder), "leave out --whole-word")
     masking = MaskingConfig(whole_word=bool(options.whole_word))

@@ -23,8 +23,8 @@ _ROWS = "rows"
 _NAMES = {"cuda": "GPU", "tpu": "TPU"}
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
-# Keeps the groups of this process until it ends. Otherwise DistributedDataParallel may free the last reference to one:
-# it holds Python's global lock then and waits for Gloo's threads, which may wait for that lock.
+# Keeps the groups of this process until it ends. Otherwise DistributedDataParallel may free the last reference to one,
+# and while it holds Python's global lock it would wait for Gloo's threads, which may wait for that lock.
 _GROUPS: list[Any] = []
 
 
@@ -186,11 +186,11 @@ def _init_process_group(device: torch.device, world: int, timeout: timedelta) ->
     single: dict[str, Any] = {"store": dist.HashStore(), "rank": 0, "world_size": 1} if world == 1 else {}
     try:
         dist.init_process_group(dist.get_default_backend_for_device(device), timeout=timeout, **single)
-        _GROUPS.append(dist.group.WORLD)
     except dist.DistNetworkError as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         fix = "stop the program that listens on this port, or set another one in the backend's options"
         raise MachineError(f"the processes of the run cannot connect: {error}", where=where, fix=fix) from error
+    _GROUPS.append(dist.group.WORLD)
 
 
 def _mesh(devices: int) -> Any:

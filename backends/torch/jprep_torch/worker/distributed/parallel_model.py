@@ -95,10 +95,10 @@ class ParallelModel:
 
         # All weights are used. Without this option DDP rebuilds its buckets after the first step and then sums
         # gradients in another order: a resumed run would differ from an uninterrupted one.
-        buckets = {"find_unused_parameters": True, "gradient_as_bucket_view": True}
-        old_name, new_name = "broadcast_buffers", "forward_sync_buffers"  # PyTorch 2.13 warns about the old one
-        known = inspect.signature(DistributedDataParallel).parameters
-        return DistributedDataParallel(self.model, **buckets, **{new_name if new_name in known else old_name: False})
+        options = {"find_unused_parameters": True}
+        is_new = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+        options["forward_sync_buffers" if is_new else "broadcast_buffers"] = False  # PyTorch 2.13 renamed it
+        return DistributedDataParallel(self.model, gradient_as_bucket_view=True, **options)
 
     def _put(self, tensor: Tensor, like: Any) -> Tensor:
         if self.sharded:
