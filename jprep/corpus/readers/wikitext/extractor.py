@@ -36,8 +36,6 @@ _SWITCH = re.compile(
     re.I,
 )
 _RUN = re.compile(r"[\[\]{}|]{2,}")
-# The prefix of a category whose link is displayed.
-_CATEGORY = re.compile("(?:[Cc]ategory|カテゴリ)[:：]")
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[[^\[\]\n]+\]\][^\n]*", re.I)
 
@@ -131,8 +129,6 @@ def _resolve_inline(text: str) -> str:
         text = _SWITCH.sub("", text)
     if "-{" in text:
         text = _VARIANT.sub(_variant, text)
-    if "ategory" in text or "カテゴリ" in text:
-        text = _CATEGORY.sub("", text)
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jprep.corpus.readers.wikitext.inline.categories import without_category_prefix
 from jprep.corpus.readers.wikitext.placeholders import DROPPED
 
 _WITH_SLASHES = "https?|s?ftps?|ircs?|gopher|telnet|nntp|worldwind|svn|git|ssh|mms|redis"
@@ -21,6 +22,6 @@ def replace_external_links(text: str) -> str:
     """Replace each external link by its label. Links without a label, which browsers show as a number, are dropped."""
     pieces = _LINK.split(text)
     if len(pieces) > 1:
-        pieces[1::2] = [label or DROPPED for label in pieces[1::2]]
+        pieces[1::2] = [without_category_prefix(label) or DROPPED for label in pieces[1::2]]
         return "".join(pieces)
     return text

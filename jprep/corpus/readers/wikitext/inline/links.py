@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
+from jprep.corpus.readers.wikitext.inline.categories import without_category_prefix
 from jprep.corpus.readers.wikitext.inline.external_links import replace_external_links
 from jprep.corpus.readers.wikitext.placeholders import APOSTROPHE, DROPPED, PIPE, escape_title
 
@@ -68,7 +69,7 @@ class LinkResolver:
             return f"[{replace_external_links(f'[{content}]')}]"
         prefix = prefix.strip().lower()
         if not prefix and colon:
-            return label or self._page_link(target, name)
+            return self._page_link(target, name, label)
         if colon and (hidden := self._hidden_link(prefix, content)) is not None:
             return hidden
         if self._targets and target[:1] != "#":
@@ -77,10 +78,12 @@ class LinkResolver:
             return _title(content.strip())
         return label or _short(target)
 
-    def _page_link(self, target: str, name: str) -> str:
+    def _page_link(self, target: str, name: str, label: str) -> str:
         """Return what `[[:ファイル:…]]` shows, a link to the page of a file or category."""
         prefix, _, title = name.partition(":")
         space = self._namespaces.get(prefix.strip().lower())
+        if label:
+            return without_category_prefix(label) if space == _CATEGORY else label
         return title if space in _INVISIBLE else target.lstrip(" :")
 
     def _hidden_link(self, prefix: str, content: str) -> str | None:
