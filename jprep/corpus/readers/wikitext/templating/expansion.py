@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.placeholders import DROPPED, GONE, LINKED, LOST
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST
+from jprep.corpus.readers.wikitext.templating.conditions import CONDITIONS, EDGE, TextArguments
 from jprep.corpus.readers.wikitext.templating.definitions import (
     INFOBOX,
     TITLE_KEY,
@@ -17,7 +18,6 @@ from jprep.corpus.readers.wikitext.templating.definitions import (
 )
 
 _PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
-_EDGE = " \t\n" + GONE + LINKED
 _NO_TEXT = frozenset(("#tag", "#babel", "#coordinates", "#related", "#seo"))
 """Parser functions that show a note, a box or nothing."""
 
@@ -47,11 +47,11 @@ class TemplateExpander:
     def expand(self, content: str) -> str:
         """Return the text that `{{content}}` shows. Templates and links in it must be resolved already."""
         name, _, rest = content.partition("|")
-        name = name.lstrip(_EDGE)
+        name = name.lstrip(EDGE)
         if name[:1] == "#":
             self._tally["templates.functions"] += 1
             return _call(name, rest)  # which needs to see that a condition ends with a lost text
-        name = name.rstrip(_EDGE)
+        name = name.rstrip(EDGE)
         entry = self._cache.get(name, _NOT_CACHED)
         if entry is _NOT_CACHED:
             entry = self._find(name)
@@ -67,7 +67,7 @@ class TemplateExpander:
                     self._tally["templates.expanded"] += 1
                     return shown
         if self._show_infobox and formats is INFOBOX:
-            return self._show_infobox(_arguments(rest, _EDGE.replace(LOST, "")))
+            return self._show_infobox(_arguments(rest, EDGE.replace(LOST, "")))
         self._tally["templates.hidden"] += 1
         return LOST if formats and LOST in content else DROPPED
 
@@ -82,7 +82,7 @@ class TemplateExpander:
         return entry
 
 
-def _arguments(rest: str, edge: str = _EDGE) -> dict[str, str]:
+def _arguments(rest: str, edge: str = EDGE) -> dict[str, str]:
     arguments: dict[str, str] = {}
     count = 0
     for part in rest.split("|"):
@@ -99,30 +99,6 @@ def _call(name: str, rest: str) -> str:
     """Return what a parser function shows; `LOST` if it is not one of ours, or depends on a lost text."""
     function, _, first = name.partition(":")
     function = function.strip().lower()
-    if compute := _FUNCTIONS.get(function):
-        branches = rest.split("|")
-        if LOST in first or (function == "#ifeq" and LOST in branches[0]):
-            return LOST
-        return compute(first.strip(_EDGE), [part.strip(_EDGE) for part in branches]) or DROPPED
+    if select := CONDITIONS.get(function):
+        return select(TextArguments(first, rest)) or DROPPED
     return DROPPED if function in _NO_TEXT else LOST
-
-
-def _if(condition: str, branches: list[str]) -> str:
-    return branches[0] if condition else "".join(branches[1:2])
-
-
-def _ifeq(left: str, branches: list[str]) -> str:
-    return "".join(branches[1:2] if left == branches[0] else branches[2:3])
-
-
-def _switch(value: str, cases: list[str]) -> str:
-    matched = False
-    for case in cases:
-        key, equals, shown = case.partition("=")
-        matched = matched or key.strip() in (value, "#default")
-        if matched and equals:
-            return shown.strip()
-    return "" if "=" in cases[-1] else cases[-1]
-
-
-_FUNCTIONS: dict[str, Callable[[str, list[str]], str]] = {"#if": _if, "#ifeq": _ifeq, "#switch": _switch}

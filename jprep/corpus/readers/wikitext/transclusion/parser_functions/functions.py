@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal, InvalidOperation
+from functools import partial
 
-from jprep.corpus.readers.wikitext.html.entities import decode_entities
-from jprep.corpus.readers.wikitext.placeholders import GONE, LOST
+from jprep.corpus.readers.wikitext.placeholders import LOST
+from jprep.corpus.readers.wikitext.templating.conditions import CONDITIONS, choose
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.expressions import ExpressionError, evaluate_expression
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.page_names import PageNames
 from jprep.corpus.readers.wikitext.transclusion.parser_functions.times import UnknownTimeError, format_time
@@ -16,8 +16,6 @@ from jprep.corpus.readers.wikitext.transclusion.syntax import Argument, Nodes
 ERROR = '<strong class="error"></strong>'
 """What a function shows that cannot be computed; `#iferror` looks for it."""
 
-_EDGE = " \t\n" + GONE
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.I | re.A)
 _MAX_PADDING = 500
 _MAX_PARTS = 25
 """Limits of MediaWiki."""
@@ -58,55 +56,14 @@ class FunctionCall:
         """Return whether the call has an argument, even an empty one."""
         return at <= len(self._arguments)
 
-    def cases(self) -> Iterator[tuple[str, Nodes | None]]:
-        """Yield what each argument has before its `=`, or the whole argument, and the nodes behind it, or None."""
+    def cases(self) -> Iterator[tuple[str, Callable[[], str] | None]]:
+        """Yield what each argument has before its `=`, or the whole argument, and what evaluates the rest, or None."""
         for key, value in self._arguments:
-            yield self.text(value if key is None else key), None if key is None else value
+            yield self.text(value if key is None else key), None if key is None else partial(self.text, value)
 
     def text(self, nodes: Nodes) -> str:
         """Return the text of nodes without the space around it."""
         return self._text(nodes).strip()
-
-
-def _decide(call: FunctionCall, condition: bool) -> str:
-    return call.value(1 if condition else 2)
-
-
-def _if(call: FunctionCall) -> str:
-    condition = call.value(0)
-    if not condition.strip(_EDGE) and LOST in condition:
-        return LOST
-    return _decide(call, bool(condition.strip(_EDGE)))
-
-
-def _ifeq(call: FunctionCall) -> str:
-    left, right = call.value(0), call.value(1)
-    if LOST in left or LOST in right:
-        return LOST
-    return call.value(2 if _equal(left, right) else 3)
-
-
-def _switch(call: FunctionCall) -> str:
-    """Return the value of the first key that is equal. Keys without a value share that of the next one with a value."""
-    value = decode_entities(call.value(0))
-    if LOST in value:
-        return LOST
-    found = default_next = False
-    default: Nodes | None = None
-    last: str | None = None
-    for test, shown in call.cases():
-        last = test if shown is None else None
-        found = found or _equal_decoded(value, decode_entities(test))
-        default_next = default_next or test == "#default"
-        if shown is None:
-            continue
-        if found:
-            return call.text(shown)
-        if default_next:
-            default, default_next = shown, False
-    if last is not None:
-        return last
-    return call.text(default) if default else ""
 
 
 def _expr(call: FunctionCall) -> str:
@@ -120,7 +77,7 @@ def _expr(call: FunctionCall) -> str:
 
 def _ifexpr(call: FunctionCall) -> str:
     result = _expr(call)
-    return result if result in (LOST, ERROR) else _decide(call, result not in ("", "0"))
+    return result if result in (LOST, ERROR) else choose(call, result not in ("", "0"))
 
 
 def _iferror(call: FunctionCall) -> str:
@@ -132,7 +89,7 @@ def _iferror(call: FunctionCall) -> str:
 
 def _ifexist(call: FunctionCall) -> str:
     """Decide whether a template is in the dump. Pages of other namespaces are taken not to exist."""
-    return LOST if LOST in call.value(0) else _decide(call, call.has_page(call.value(0)))
+    return LOST if LOST in call.value(0) else choose(call, call.has_page(call.value(0)))
 
 
 def _time(call: FunctionCall) -> str:
@@ -176,26 +133,8 @@ def _integer(text: str) -> int:
     return int(text) if re.fullmatch(r"[+-]?\d{1,6}", text, re.A) else 0
 
 
-def _equal(left: str, right: str) -> bool:
-    """Return whether two texts are equal, or the same number. Character references are equal to their characters."""
-    return _equal_decoded(decode_entities(left), decode_entities(right))
-
-
-def _equal_decoded(left: str, right: str) -> bool:
-    if left == right:
-        return True
-    if len(left) > 40 or len(right) > 40 or not (_NUMBER.fullmatch(left) and _NUMBER.fullmatch(right)):
-        return False
-    try:
-        return Decimal(left) == Decimal(right)
-    except InvalidOperation:
-        return False
-
-
 FUNCTIONS: dict[str, Callable[[FunctionCall], str]] = {
-    "#if": _if,
-    "#ifeq": _ifeq,
-    "#switch": _switch,
+    **CONDITIONS,
     "#expr": _expr,
     "#ifexpr": _ifexpr,
     "#iferror": _iferror,
