@@ -74,6 +74,14 @@ def test_counts() -> None:
     assert {name: extractor.tally[name] for name in expected} == expected
 
 
+@pytest.mark.parametrize("tables", [False, True, "rows"])
+def test_invisible_elements_are_counted(tables: object) -> None:
+    extractor = Extractor(ExtractorConfig(tables=tables))
+    hidden = '<span style="display:none">あ<b style="display:none">い</b></span>'
+    assert extractor.extract(f"川{hidden}と{hidden}橋", "題") == "川と橋"
+    assert extractor.tally["elements.hidden"] == 2
+
+
 def test_incomplete_sentences_are_counted() -> None:
     extractor = Extractor(ExtractorConfig())
     source = "人口は{{未知}}人である。川（面積は{{未知}}km²）は{{注意}}長い。{{未知}}は橋である。"

@@ -8,6 +8,7 @@ from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.blocks.line_starts import mark_line_starts
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
+from jprep.corpus.readers.wikitext.html.invisible import remove_invisible
 from jprep.corpus.readers.wikitext.html.tags import remove_tags
 from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, FIRST_LITERALS, LITERAL
 from jprep.corpus.readers.wikitext.tabular.cells import mark_cells
@@ -26,8 +27,6 @@ _BROKEN = re.compile(r"<[rR][eE][fF](?![a-zA-Z])[^<>\n]*>?|</[rR][eE][fF][^<>\n]
 # Tables written with the template for `|`.
 _PIPED_TABLE = re.compile(r"\{\{\{!\}\}|\{\{!\}\}\}(?!\})")
 _INCLUSION = re.compile(r"</?(?:noinclude|onlyinclude)\s*>", re.I)
-# Keys by which tables are sorted.
-_INVISIBLE = re.compile(r"<span\s[^<>]{0,300}display\s*:\s*none[^<>]{0,300}>[^<>]*</span\s*>", re.I)
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
@@ -51,8 +50,8 @@ class ElementResolver:
             text = _PIPED_TABLE.sub(lambda sign: "{|" if sign[0][2] == "{" else "|}", text)
         if "<" in text:
             text = self._resolve_elements(text)
-            if self._config.tables == "rows":
-                text = _INVISIBLE.sub("", text)
+            text, hidden = remove_invisible(text)
+            self._tally["elements.hidden"] += hidden
         text = mark_line_starts(text)
         if self._config.tables:
             text = mark_cells(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from jprep.corpus.readers.wikitext.html.invisible import INVISIBLE_STYLES
 from jprep.corpus.readers.wikitext.placeholders import DROPPED
 
 _CLASSES = (
@@ -13,7 +14,7 @@ _CLASSES = (
 )
 """Classes that the Japanese and the English Wikipedia give to boxes, notes, pictures and what is not printed."""
 
-_STYLES = r"display\s*:\s*none|visibility\s*:\s*hidden|float\s*:\s*(?:right|left)"
+_STYLES = rf"{INVISIBLE_STYLES}|float\s*:\s*(?:right|left)"
 _HIDDEN = re.compile(
     rf"class\s*=\s*(?:\"[^\"<>]*?|'[^'<>]*?|)(?<![\w-])(?:{_CLASSES})(?![a-z0-9])|"
     rf"style\s*=\s*[\"']?[^\"'<>]*?(?:{_STYLES})|role\s*=\s*[\"']?(?:navigation|note)\b",
