@@ -46,6 +46,10 @@ def test_captions_can_be_kept() -> None:
     assert extract(source, captions=True) == "川の春\n前\n秋"
 
 
+def test_captions_can_end_in_an_external_link() -> None:
+    assert extract("[[File:a.jpg|thumb|説明[http://c.jp d]]]本文", captions=True) == "説明d\n本文"
+
+
 def test_links_can_show_their_targets() -> None:
     source = "[[貞観 (日本)|貞観]]13年、[[沿革#戦後|戦後]]、[[#節|この節]]、[[塔|{{small|旧塔}}]]、[[鴨川]]"
     assert extract(source, links="target") == "貞観 (日本)13年、沿革、この節、塔、鴨川"

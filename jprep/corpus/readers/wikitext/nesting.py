@@ -18,7 +18,7 @@ MAX_DEPTH = 100
 _FLAT_TEMPLATE = re.compile(r"\{\{(?<!\{\{\{)([^{}\[\]]*)\}\}(?!\})")
 _FLAT_LINK = re.compile(r"\[\[([^{}\[\]]*)\]\]")
 _BULK_PASSES = 3
-_TOKEN = re.compile(r"(\{\{+|\}\}+|\[\[|\]\]|\n[ \t:]*\{\||\n[ \t]*\|\}(?!\}))")
+_TOKEN = re.compile(r"(\{\{+|\}\}+|\[\[|\]\]+|\n[ \t:]*\{\||\n[ \t]*\|\}(?!\}))")
 _BRACES = ("{{", "}}", "{|", "|}")
 _HEADER = re.compile(r"\n[ \t]*!.*")
 
@@ -37,7 +37,8 @@ class NestingResolver:
     """Resolves nested templates, links and tables in time linear in the text.
 
     `}}` and `|}` close the nearest open template or table. Mark-up opened inside it and not closed is broken. `]]`
-    closes a link only if no other mark-up was opened since. A closing sign without an opening one is removed. Of a
+    closes a link only if no other mark-up was opened since; the first `]` of `]]]` belongs to a single bracket that the
+    link contains, as in MediaWiki. A closing sign without an opening one is removed. Of a
     broken template, table or file link, the rest of the line is removed; of another link, only the opening sign.
 
     Args:
@@ -81,8 +82,8 @@ class NestingResolver:
             token = pieces[at]
             if token == "[[":
                 self._push("[[")
-            elif token == "]]":
-                self._close_link()
+            elif token[0] == "]":
+                self._close_brackets(len(token))
             elif token[0] == "{":
                 self._open_braces(len(token))
             elif token[0] == "}":
@@ -107,11 +108,21 @@ class NestingResolver:
         """Add a resolved text to the enclosing frame."""
         self._stack[-1].pieces.append(_escape_arguments(text) if len(self._stack) > 1 else text)
 
+    def _close_brackets(self, count: int) -> None:
+        while count > 1:
+            if self._stack[-1].kind == "[[":
+                if count > 2 and _has_open_bracket(self._stack[-1].pieces):
+                    self._stack[-1].pieces.append("]")
+                    count -= 1
+                self._close_link()
+            count -= 2
+        if count:
+            self._stack[-1].pieces.append("]")
+
     def _close_link(self) -> None:
-        if self._stack[-1].kind == "[[":
-            deep = len(self._stack) > MAX_DEPTH
-            content = self._pop()
-            self._show(DROPPED if deep else self._links.resolve(content))
+        deep = len(self._stack) > MAX_DEPTH
+        content = self._pop()
+        self._show(DROPPED if deep else self._links.resolve(content))
 
     def _open_braces(self, count: int) -> None:
         for _ in range(count // 2 - count % 2):
@@ -176,6 +187,11 @@ def has_nesting_signs(text: str) -> bool:
     if ("{" in text or "}" in text) and any(map(text.__contains__, _BRACES)):
         return True
     return "[[" in text or "]]" in text
+
+
+def _has_open_bracket(pieces: list[str]) -> bool:
+    """Return whether an external link, or a bracket of the text, is still open."""
+    return sum(piece.count("[") - piece.count("]") for piece in pieces) > 0
 
 
 def _parameter_default(parameter: str) -> str:
