@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jprep.corpus.readers.wikitext.inline.categories import without_category_prefix
-from jprep.corpus.readers.wikitext.placeholders import DROPPED
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, EMPTY
 
 _WITH_SLASHES = "https?|s?ftps?|ircs?|gopher|telnet|nntp|worldwind|svn|git|ssh|mms|redis"
 _WITHOUT_SLASHES = "mailto|news|urn|tel|geo|magnet|xmpp|sips?|sms|bitcoin|matrix"
@@ -15,7 +15,13 @@ URL_SCHEME = rf"(?:(?:(?:{_WITH_SLASHES}):)?//|(?:{_WITHOUT_SLASHES}):)"
 # Two apostrophes end a URL, since they mark italic. An IPv6 address is in square brackets.
 _URL = rf"{URL_SCHEME}(?![\s\]])(?:\[[0-9a-f:.]++\])?[^\s\[\]<>\"']*+(?:'(?!')[^\s\[\]<>\"']*+)*"
 _MAX_LABEL = 300  # characters: limits the time for many unclosed brackets
+_BRACKETS_IN_LABEL = re.compile(rf"\[{_URL}[^\[\]\n]{{0,{_MAX_LABEL}}}+\[[^\[\]\n]{{0,{_MAX_LABEL}}}+\](?=\])", re.I)
 _LINK = re.compile(rf"\[{_URL}[ \t\u3000\u00a0]*+([^\]\n]{{0,{_MAX_LABEL}}}+)\]", re.I)
+
+
+def part_closing_brackets(text: str) -> str:
+    """Part the `]]` at the end of an external link whose label ends in brackets, which closes no link to a page."""
+    return _BRACKETS_IN_LABEL.sub(rf"\g<0>{EMPTY}", text) if "]]" in text else text
 
 
 def replace_external_links(text: str) -> str:
