@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from jprep.corpus.readers.mediawiki.articles import ArticleExtractor
 from jprep.corpus.readers.mediawiki.disambiguation import DisambiguationDetector
 from jprep.corpus.readers.mediawiki.xml_export import SiteInfo, parse_pages, read_site_info, split_at_pages
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
-from jprep.corpus.step import Reader, Shard, StepConfig
+from jprep.corpus.step import Positive, Reader, Shard, StepConfig
 from jprep.errors import TruncatedError
 from jprep.io.inputs import bzip2_blocks
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, MIB, BombGuard
@@ -46,9 +46,9 @@ class WikipediaReader(Reader):
             extractor: `jprep`, or `wikiextractor`, an external program that reads a whole file in one task.
             disambiguation: whether to `drop` or `keep` disambiguation pages.
             wikitext: what to extract from a page, see `docs/wikitext.md`.
-            shard_mb: approximate megabytes of XML per task.
+            shard_mb: approximate size of the XML per task in MiB.
             on_truncated: what to do with a truncated file: `stop`, or `keep` its complete pages.
-            max_page_mb: maximum size of a page in megabytes; a larger one stops the build.
+            max_page_mb: maximum size of a page in MiB; a larger one stops the build.
             max_ratio: maximum ratio of decompressed to compressed bytes.
         """
 
@@ -56,10 +56,10 @@ class WikipediaReader(Reader):
         extractor: Literal["jprep", "wikiextractor"] = "jprep"
         disambiguation: Literal["drop", "keep"] = "drop"
         wikitext: ExtractorConfig = ExtractorConfig()
-        shard_mb: int = 32
+        shard_mb: Annotated[int, msgspec.Meta(ge=1)] = 32
         on_truncated: Literal["stop", "keep"] = "stop"
-        max_page_mb: int = 256
-        max_ratio: float = MAX_RATIO
+        max_page_mb: Annotated[int, msgspec.Meta(ge=1)] = 256
+        max_ratio: Positive = MAX_RATIO
 
     def __init__(self, config: Config | None = None) -> None:
         super().__init__(config)

@@ -347,3 +347,11 @@ def test_head_of_an_export() -> None:
 
 def test_fields_are_those_of_pages_and_revisions_only() -> None:
     assert set(xml_export._FIELDS.values()) <= set(Page.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("shard_mb", 0), ("shard_mb", -1), ("max_page_mb", 0), ("max_ratio", 0.0), ("max_ratio", -1.0)]
+)
+def test_limits_are_positive(key: str, value: float) -> None:
+    with pytest.raises(msgspec.ValidationError, match=key):
+        msgspec.convert({key: value}, WikipediaReader.Config)
