@@ -126,10 +126,12 @@ class WikipediaReader(Reader):
         found = parse_pages(self._chunks(shard), shard.path, self._max_page_bytes())
         # Only one shard of a file counts the truncation: blocks before the last may reach the end as well.
         counts = shard.end < 0 or shard.hints["cut_at"] == "bytes"
-        for page in self._tolerant(found, self.tally if counts else None):
-            yield articles.read(page, source), page.text or ""
-        self.tally.update(extractor.tally)
-        extractor.tally.clear()
+        try:
+            for page in self._tolerant(found, self.tally if counts else None):
+                yield articles.read(page, source), page.text or ""
+        finally:  # a shard that is not read to its end must not add its counts to the next one's
+            self.tally.update(extractor.tally)
+            extractor.tally.clear()
 
     def _shard_bytes(self) -> int:
         return int(self.config.shard_mb * MIB)

@@ -355,3 +355,16 @@ def test_fields_are_those_of_pages_and_revisions_only() -> None:
 def test_limits_are_positive(key: str, value: float) -> None:
     with pytest.raises(msgspec.ValidationError, match=key):
         msgspec.convert({key: value}, WikipediaReader.Config)
+
+
+def test_counts_of_an_abandoned_shard_are_its_own(file: Path) -> None:
+    file.write_bytes(dump(page("甲", revision(escape("一<ref>二</ref>"))), page("乙", revision("三"), number=2)))
+    reader = WikipediaReader()
+    (shard,) = reader.shards(str(file))
+    items = reader.read_with_originals(shard, "wiki")
+    next(items)
+    items.close()
+    assert reader.tally["refs"] == 1
+    reader.tally.clear()
+    assert len(list(reader.read(shard, "wiki"))) == 2
+    assert reader.tally["refs"] == 1
