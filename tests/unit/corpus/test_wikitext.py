@@ -151,6 +151,7 @@ OPENERS = (
     ),
     *("{{未知}}", "{{未知}}を{{未知}}人", "（{{未知}}を食べ", "（を{{未知}}は海）", "。<ref/><ref/> "),
     *("{{!}}", "!!", "||", "[[http://a ", "&#", "}-", "\n=<p>"),
+    *("<code>", "<code>]]", "<code>a[[</code>"),
     *("[[a|[b]]]", "[[a|[", "]]]", "[http://a [b]]", "[http://a b ["),
     *('<span style="display:none">', '<div style="display:none"><p>', '<b style="', '<p style="display:none">[[</p>'),
 )

@@ -86,6 +86,13 @@ def test_invisible_elements_are_counted(tables: object) -> None:
     assert extractor.tally["elements.hidden"] == 2
 
 
+def test_signs_that_close_nothing_are_counted() -> None:
+    extractor = Extractor(ExtractorConfig())
+    assert extractor.extract("川]]の[[橋]]は}}長い。\n|}\n{{small|鴨]]}}", "題") == "川の橋は長い。\n鴨"
+    counts = {name: count for name, count in extractor.tally.items() if name.startswith("unopened.") and count}
+    assert counts == {"unopened.links": 2, "unopened.templates": 1, "unopened.tables": 1}
+
+
 def test_incomplete_sentences_are_counted() -> None:
     extractor = Extractor(ExtractorConfig())
     source = "人口は{{未知}}人である。川（面積は{{未知}}km²）は{{注意}}長い。{{未知}}は橋である。"

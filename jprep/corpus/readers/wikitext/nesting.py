@@ -115,6 +115,8 @@ class NestingResolver:
                     self._stack[-1].pieces.append("]")
                     count -= 1
                 self._close_link()
+            else:
+                self._tally["unopened.links"] += 1
             count -= 2
         if count:
             self._stack[-1].pieces.append("]")
@@ -140,6 +142,8 @@ class NestingResolver:
                 self._show(DROPPED)
             else:
                 self._show(_parameter_default(content) if parameter else self._templates.expand(content))
+        if count > 1:
+            self._tally["unopened.templates"] += 1
         if count == 1:
             self._stack[-1].pieces.append("}")
 
@@ -151,6 +155,8 @@ class NestingResolver:
             content = self._pop()
             self._tally["tables"] += 1
             self._show(self._show_table(content) if self._show_table and not deep else f"\n{DROPPED}")
+        else:
+            self._tally["unopened.tables"] += 1
 
     def _break_to(self, kind: str) -> bool:
         """Break the frames above the nearest open frame of this kind; return False if there is none."""

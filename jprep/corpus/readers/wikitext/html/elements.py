@@ -10,7 +10,7 @@ from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.html.invisible import remove_invisible
 from jprep.corpus.readers.wikitext.html.tags import remove_tags
-from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, FIRST_LITERALS, LITERAL
+from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, FIRST_LITERALS, LITERAL
 from jprep.corpus.readers.wikitext.tabular.cells import mark_cells
 
 _LITERAL = ("nowiki", "pre")
@@ -27,6 +27,8 @@ _BROKEN = re.compile(r"<[rR][eE][fF](?![a-zA-Z])[^<>\n]*>?|</[rR][eE][fF][^<>\n]
 # Tables written with the template for `|`.
 _PIPED_TABLE = re.compile(r"\{\{\{!\}\}|\{\{!\}\}\}(?!\})")
 _INCLUSION = re.compile(r"</?(?:noinclude|onlyinclude)\s*>", re.I)
+_CODE_TEXT = re.compile(r"(<(code|kbd|samp)(?=[\s>])[^<>]*>)([^<]*)(?=</\2\s*>)", re.I)
+_ADJACENT_BRACKET = re.compile(r"\](?=\])")
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
@@ -52,6 +54,7 @@ class ElementResolver:
             text = self._resolve_elements(text)
             text, hidden = remove_invisible(text)
             self._tally["elements.hidden"] += hidden
+            text = _CODE_TEXT.sub(_protect_brackets, text)
         text = mark_line_starts(text)
         if self._config.tables:
             text = mark_cells(text)
@@ -118,6 +121,12 @@ class ElementResolver:
     def _literal(self, inner: str) -> str:
         self._literals.append(decode_entities(inner))
         return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
+
+
+def _protect_brackets(code: re.Match[str]) -> str:
+    """Return an element of code in which a `]]` that ends no link is text: `a[b[0]]`."""
+    tag, text = code[1], code[3]
+    return code[0] if "[[" in text else tag + _ADJACENT_BRACKET.sub(f"]{EMPTY}", text)
 
 
 def _counter(name: str) -> str:
