@@ -27,7 +27,8 @@ _BROKEN = re.compile(r"<[rR][eE][fF](?![a-zA-Z])[^<>\n]*>?|</[rR][eE][fF][^<>\n]
 # Tables written with the template for `|`.
 _PIPED_TABLE = re.compile(r"\{\{\{!\}\}|\{\{!\}\}\}(?!\})")
 _INCLUSION = re.compile(r"</?(?:noinclude|onlyinclude)\s*>", re.I)
-_CODE_TEXT = re.compile(r"(<(code|kbd|samp)(?=[\s>])[^<>]*>)([^<]*)(?=</\2\s*>)", re.I)
+_CODE_TAGS = ("<code", "<kbd", "<samp")
+_CODE_TEXT = re.compile(r"(<(code|kbd|samp)(?=[\s>])[^<>]*>)([^<]*)(?=</\2\s*>)")
 _ADJACENT_BRACKET = re.compile(r"\](?=\])")
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
@@ -54,7 +55,8 @@ class ElementResolver:
             text = self._resolve_elements(text)
             text, hidden = remove_invisible(text)
             self._tally["elements.hidden"] += hidden
-            text = _CODE_TEXT.sub(_protect_brackets, text)
+            if any(map(text.__contains__, _CODE_TAGS)):
+                text = _CODE_TEXT.sub(_protect_brackets, text)
         text = mark_line_starts(text)
         if self._config.tables:
             text = mark_cells(text)

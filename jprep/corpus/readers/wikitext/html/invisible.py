@@ -8,7 +8,7 @@ INVISIBLE_STYLES = r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*hidden)(?!
 """Pattern of the styles that hide an element."""
 
 _STYLE = re.compile(rf"style\s*=\s*[\"']?[^\"'<>{{}}]*?{INVISIBLE_STYLES}", re.I)
-_INVISIBLE = re.compile(INVISIBLE_STYLES, re.I)
+_VALUE = re.compile(r":\s*+(?:none|hidden|NONE|HIDDEN)")  # a fast search, which few pages pass
 _MAX_ATTRIBUTES = 512  # characters that are searched: a pattern may begin at each of them
 _NAMES = (
     "div|span|table|tr|td|th|ul|ol|li|dl|dd|dt|p|small|big|sup|sub|b|i|u|s|strong|em|font|center|blockquote|abbr|cite"
@@ -40,7 +40,7 @@ def remove_invisible(text: str) -> tuple[str, int]:
     Returns:
         The text, and the number of emptied elements. Those within another are not counted.
     """
-    if not _INVISIBLE.search(text):
+    if not _VALUE.search(text):
         return text, 0
     out, done, count = list[str](), 0, 0
     for start, end, name in _outermost(_invisible_elements(text)):
