@@ -36,7 +36,7 @@ class WikipediaReader(Reader):
     """
 
     name = "wikipedia"
-    version = 3
+    version = 4
 
     class Config(StepConfig, frozen=True):
         """Options.
