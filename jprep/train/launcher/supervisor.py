@@ -313,6 +313,8 @@ class _Supervisor:
 
     def _is_complete(self) -> bool:
         """Return whether a silent worker has only to exit, and say that it is killed."""
+        if PROFILE in self._plan.env:  # a long trace takes minutes to write
+            return False
         with contextlib.suppress(MachineError):  # a transient error of the file system
             if is_complete(self._run, self._job, self._saved_step()):
                 why = f"its steps are done, and it showed no sign of life for {_EXIT_SECONDS:g} s"
