@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
@@ -104,6 +104,7 @@ def test_parts_of_a_source_are_the_source(source: str) -> None:
 
 
 @given(source=SIGNS)
+@example(source="<nowiki><b class='noprint'></nowiki>")
 @settings(max_examples=100, deadline=None)
 def test_no_input_fails_or_leaves_placeholders(extractor: Extractor, source: str) -> None:
     shown = extractor.extract(f"{{{{挨拶|{source}}}}}{source}", "鴨川")

@@ -153,7 +153,12 @@ OPENERS = (
     *("{{!}}", "!!", "||", "[[http://a ", "&#", "}-", "\n=<p>"),
     *("<code>", "<code>]]", "<code>a[[</code>"),
     *("[[a|[b]]]", "[[a|[", "]]]", "[http://a [b]]", "[http://a b ["),
-    *('<span style="display:none">', '<div style="display:none"><p>', '<b style="', '<p style="display:none">[[</p>'),
+    *(
+        '<span style="display:none">',
+        '<div style="display:none"><p>',
+        '<b style=":none ',
+        '<p style="display:none">[[</p>',
+    ),
 )
 
 

@@ -86,6 +86,41 @@ def test_invisible_elements_are_counted(tables: object) -> None:
     assert extractor.tally["elements.hidden"] == 2
 
 
+HIDE = '<span style="display:none">'
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (f"{{|\n|{HIDE}a\n|}}\n本文。\n{{|\n|b</span>\n|}}\n後文。", "本文。\n後文。"),
+        (f"{{{{small|川{HIDE}あ}}}}い{{{{small|う</span>え}}}}橋", "川あいうえ橋"),
+        (f"[[A|{HIDE}あ]]い[[B|う</span>え]]橋", "あいうえ橋"),
+        (f"{HIDE}あ\n\n本文一。<span>二</span>\n\n== 章 ==\n本文三</span>。四。", "あ\n本文一。二\n章\n本文三。四。"),
+        (f"川{HIDE}{{{{{{1|}}}}}}い</span>橋", "川橋"),
+        (f"]]川{HIDE}あ</span>橋", "川橋"),
+        ('川<span style="display:None">あ</span>橋', "川橋"),
+        ('川<span data-style="display:none">あ</span>橋', "川あ橋"),
+    ],
+)
+def test_only_elements_that_are_closed_where_they_are_opened_are_invisible(source: str, text: str) -> None:
+    assert Extractor(ExtractorConfig()).extract(source, "題") == text
+
+
+def test_no_sign_of_a_long_or_doubled_link_is_left() -> None:
+    extractor = Extractor(ExtractorConfig())
+    assert "]]" not in extractor.extract("[http://a " + "川" * 200 + "[" + "橋" * 200 + "]]後", "題")
+    assert extractor.extract("[[http://a [c]] d]", "題") == "c] d]"
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [("{{#switch:z|{{未知}}=X|D}}です。川。", "川。"), ("{{#switch:a|a=X|{{未知}}=Y}}川", "X川"),
+     ("{{#switch:z|#Default=D|a=X}}川", "D川"), ("{{#switch:z|#既定=D|a=X}}川", "D川")],
+)  # fmt: skip
+def test_an_unknown_key_leaves_a_choice_open(source: str, text: str) -> None:
+    assert Extractor(ExtractorConfig()).extract(source, "題") == text
+
+
 def test_signs_that_close_nothing_are_counted() -> None:
     extractor = Extractor(ExtractorConfig())
     assert extractor.extract("川]]の[[橋]]は}}長い。\n|}\n{{small|鴨]]}}", "題") == "川の橋は長い。\n鴨"

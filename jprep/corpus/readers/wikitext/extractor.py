@@ -12,7 +12,7 @@ from jprep.corpus.readers.wikitext.html.elements import ElementResolver
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.incomplete import drop_incomplete
 from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
-from jprep.corpus.readers.wikitext.inline.external_links import part_closing_brackets, replace_external_links
+from jprep.corpus.readers.wikitext.inline.external_links import replace_external_links, separate_closing_brackets
 from jprep.corpus.readers.wikitext.inline.links import SIMPLE_LINKS, LinkResolver
 from jprep.corpus.readers.wikitext.nesting import NestingResolver, has_nesting_signs
 from jprep.corpus.readers.wikitext.placeholders import EQUALS, PIPE, escape_title, remove_placeholders
@@ -94,7 +94,7 @@ class Extractor:
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
         if self._transcluder:
             text = self._transcluder.expand(text, title, timestamp)
-        text = part_closing_brackets("".join(self._flat_link.split(self._elements.resolve(text))))
+        text = separate_closing_brackets("".join(self._flat_link.split(self._elements.resolve(text))))
         text = self._paragraphs.remove_line_markup(_resolve_inline(self._nesting.resolve(text)))
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
         text = drop_incomplete(decode_entities(text), self.tally)

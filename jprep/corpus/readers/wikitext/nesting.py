@@ -38,8 +38,8 @@ class NestingResolver:
 
     `}}` and `|}` close the nearest open template or table. Mark-up opened inside it and not closed is broken. `]]`
     closes a link only if no other mark-up was opened since; the first `]` of `]]]` belongs to a single bracket that the
-    link contains, as in MediaWiki. A closing sign without an opening one is removed. Of a
-    broken template, table or file link, the rest of the line is removed; of another link, only the opening sign.
+    link contains, as in MediaWiki. A closing sign without an opening one is removed. Of a broken template, table or
+    file link, the rest of the line is removed; of another link, only the opening sign.
 
     Args:
         links: resolves links.

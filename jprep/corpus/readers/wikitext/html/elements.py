@@ -10,7 +10,7 @@ from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.html.invisible import remove_invisible
 from jprep.corpus.readers.wikitext.html.tags import remove_tags
-from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, FIRST_LITERALS, LITERAL
+from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, FIRST_LITERALS, GONE, LITERAL
 from jprep.corpus.readers.wikitext.tabular.cells import mark_cells
 
 _LITERAL = ("nowiki", "pre")
@@ -31,6 +31,7 @@ _CODE_TAGS = ("<code", "<kbd", "<samp")
 _CODE_TEXT = re.compile(r"(<(code|kbd|samp)(?=[\s>])[^<>]*>)([^<]*)(?=</\2\s*>)")
 _ADJACENT_BRACKET = re.compile(r"\](?=\])")
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
+_WITHOUT_GONE = str.maketrans("", "", GONE)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
 
@@ -121,7 +122,7 @@ class ElementResolver:
         return DROPPED if name not in ("!--", "rp", "includeonly") else ""
 
     def _literal(self, inner: str) -> str:
-        self._literals.append(decode_entities(inner))
+        self._literals.append(decode_entities(inner.translate(_WITHOUT_GONE)))
         return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
 
 

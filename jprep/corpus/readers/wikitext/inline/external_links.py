@@ -16,15 +16,17 @@ URL_SCHEME = rf"(?:(?:(?:{_WITH_SLASHES}):)?//|(?:{_WITHOUT_SLASHES}):)"
 _URL = rf"{URL_SCHEME}(?![\s\]])(?:\[[0-9a-f:.]++\])?[^\s\[\]<>\"']*+(?:'(?!')[^\s\[\]<>\"']*+)*"
 _MAX_LABEL = 300  # characters: limits the time for many unclosed brackets
 _ENDS_IN_BRACKETS = re.compile(rf"\[(?!\[)[^\[\]\n]{{0,{_MAX_LABEL}}}+\]\]")
-_BRACKETS_IN_LABEL = re.compile(rf"\[{_URL}[^\[\]\n]{{0,{_MAX_LABEL}}}+\[[^\[\]\n]{{0,{_MAX_LABEL}}}+\](?=\])", re.I)
+_BRACKETS_IN_LABEL = re.compile(
+    rf"\[(?<!\[\[){_URL}[^\[\]\n]{{0,{_MAX_LABEL}}}+\[[^\[\]\n]{{0,{_MAX_LABEL}}}+\](?=\])", re.I
+)
 _LINK = re.compile(rf"\[{_URL}[ \t\u3000\u00a0]*+([^\]\n]{{0,{_MAX_LABEL}}}+)\]", re.I)
 
 
-def part_closing_brackets(text: str) -> str:
-    """Part the `]]` at the end of an external link whose label ends in brackets, which closes no link to a page."""
+def separate_closing_brackets(text: str) -> str:
+    """Separate the `]]` at the end of an external link whose label ends in brackets: it closes no link to a page."""
     if "]]" not in text or not _ENDS_IN_BRACKETS.search(text):  # a fast search, rarely successful
         return text
-    return _BRACKETS_IN_LABEL.sub(rf"\g<0>{EMPTY}", text)
+    return _BRACKETS_IN_LABEL.sub(lambda link: link[0] + EMPTY if _LINK.fullmatch(link[0]) else link[0], text)
 
 
 def replace_external_links(text: str) -> str:

@@ -12,7 +12,7 @@ from jprep.corpus.readers.wikitext.html.entities import decode_entities
 from jprep.corpus.readers.wikitext.placeholders import GONE, LINKED, LOST
 
 EDGE = " \t\n" + GONE + LINKED
-"""What may be around an argument that is empty."""
+"""Characters around an argument: white space, and marks of dropped markup."""
 
 _SHOWN_EDGE = EDGE.replace(LOST, "")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.I | re.A)
@@ -35,7 +35,7 @@ class TextArguments:
 
     Args:
         first: the text between the colon and the first `|`.
-        rest: the text behind the first `|`.
+        rest: the text after the first `|`.
     """
 
     def __init__(self, first: str, rest: str) -> None:
@@ -58,7 +58,7 @@ def choose(call: Arguments, condition: bool) -> str:
 
 
 def select_if(call: Arguments) -> str:
-    """Return what `#if` shows; `LOST` if the condition is nothing but a lost text."""
+    """Return what `#if` shows; `LOST` if the condition is only unknown text."""
     condition = call.value(0)
     if not condition.strip(EDGE) and LOST in condition:
         return LOST
@@ -66,7 +66,7 @@ def select_if(call: Arguments) -> str:
 
 
 def select_ifeq(call: Arguments) -> str:
-    """Return what `#ifeq` shows; `LOST` if a side of the comparison has a lost text."""
+    """Return what `#ifeq` shows; `LOST` if a side of the comparison has unknown text."""
     left, right = decode_entities(call.value(0)), decode_entities(call.value(1))
     if LOST in left or LOST in right:
         return LOST
@@ -74,7 +74,10 @@ def select_ifeq(call: Arguments) -> str:
 
 
 def select_case(call: Arguments) -> str:
-    """Return the value of the first key that is equal. Keys without a value share that of the next one with a value."""
+    """Return the value of the first key that is equal; `LOST` if the value or a key before it has unknown text.
+
+    Keys without a value share that of the next one with a value.
+    """
     value = decode_entities(call.value(0))
     if LOST in value:
         return LOST
@@ -83,8 +86,10 @@ def select_case(call: Arguments) -> str:
     last: str | None = None
     for test, shown in call.cases():
         last = test if shown is None else None
+        if LOST in test and not found:
+            return LOST
         found = found or _equal(value, decode_entities(test))
-        default_next = default_next or test == "#default"
+        default_next = default_next or test.lower() in _DEFAULTS
         if shown is None:
             continue
         if found:
@@ -95,6 +100,8 @@ def select_case(call: Arguments) -> str:
         return last
     return default() if default else ""
 
+
+_DEFAULTS = ("#default", "#既定")
 
 CONDITIONS: Mapping[str, Callable[[Arguments], str]] = {
     "#if": select_if,
