@@ -75,4 +75,4 @@ def test_a_failed_task_is_named_with_its_log(tmp_path: Path, cluster: SlurmClust
     log = Path(failed.partition(", log ")[2].split("\n")[0])
     assert (tmp_path / log).exists() and "where: task " in failed and "not a JSON object" in failed
     shown = jprep("status", "cluster", cwd=tmp_path, env=cluster.env).stdout
-    assert "1 failed" in shown and str(log.name) in shown and "run the command again" in shown
+    assert "1 failed" in shown and str(log.name) in shown and "repeat the command that started it" in shown
