@@ -41,7 +41,7 @@ def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
         JprepError: the file is missing or damaged.
     """
     try:
-        with open_shard(folder / file.path, "") as parquet:
+        with open_shard(folder / file.path, None) as parquet:
             return CorpusShard(file.path, file.sha256, sum(_sizes(parquet, column)))
     except Exception:  # a damaged footer can raise anything
         verify_file(folder / file.path, file.sha256, REBUILD)

@@ -260,12 +260,12 @@ def read_rows_at(
 
 
 @contextlib.contextmanager
-def open_shard(path: Path, sha256: str, fix: str = REBUILD) -> Iterator[Any]:
+def open_shard(path: Path, sha256: str | None, fix: str = REBUILD) -> Iterator[Any]:
     """Open a Parquet file of a corpus as a `ParquetFile`; errors of reading it within the block are translated.
 
     Args:
         path: the file.
-        sha256: its hash, which is verified first; damaged text can often still be decompressed. "" skips this.
+        sha256: its hash, which is verified first; damaged text can often still be decompressed. None skips this.
         fix: fix to show in the error about a damaged file.
 
     Raises:
@@ -275,7 +275,7 @@ def open_shard(path: Path, sha256: str, fix: str = REBUILD) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if sha256:
+    if sha256 is not None:
         verify_file(path, sha256, fix)
     try:
         with pq.ParquetFile(path, pre_buffer=False) as parquet:  # the default keeps the whole file in memory

@@ -6,14 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.corpus.originals import Original, Originals, Reason, Unavailable
-from jprep.corpus.store import REBUILD, Manifest
+from jprep.corpus.store import REBUILD, Manifest, open_shard
 from jprep.errors import JprepError
-from jprep.io.verified_files import verify_file
 from jprep.report.corpus.document_scan import Example
 
 PAGES = 4
@@ -133,18 +129,14 @@ def _sentences(words: str, limit: int) -> Iterator[list[str]]:
 def _read_row(folder: Path, manifest: Manifest, example: Example) -> dict[str, Any]:
     """Return the text and the words of a document."""
     part = manifest.parts[example.part]
-    path = verify_file(folder / part.path, part.sha256, REBUILD)
-    try:
-        with pq.ParquetFile(path) as parquet:
-            row = example.row
-            for group in range(parquet.num_row_groups):
-                rows = parquet.metadata.row_group(group).num_rows
-                if row < rows:
-                    table = parquet.read_row_group(group, columns=["text", "words"])
-                    return {name: table[name][row].as_py() for name in ("text", "words")}
-                row -= rows
-    except (OSError, pa.ArrowException) as error:
-        raise JprepError(f"cannot read a shard: {error}", where=str(path), fix=REBUILD) from error
+    path, row = folder / part.path, example.row
+    with open_shard(path, part.sha256) as parquet:
+        for group in range(parquet.num_row_groups):
+            rows = parquet.metadata.row_group(group).num_rows
+            if row < rows:
+                table = parquet.read_row_group(group, columns=["text", "words"])
+                return {name: table[name][row].as_py() for name in ("text", "words")}
+            row -= rows
     raise JprepError("a shard has too few rows", where=str(path), fix=REBUILD)
 
 
