@@ -10,11 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jprep.engine.executors.environment import (
-    check_environment,
-    enter_folder,
-    node_name,
-)
+from jprep.engine.executors.environment import check_environment, enter_folder, node_name
 from jprep.engine.executors.shared_directory import write_probe
 from jprep.engine.executors.worker import run_task, tune_memory
 from jprep.errors import JprepError, MachineError

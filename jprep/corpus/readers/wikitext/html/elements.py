@@ -55,7 +55,8 @@ class ElementResolver:
         if "<" in text:
             text = self._resolve_elements(text)
             text, hidden = remove_invisible(text)
-            self._tally["elements.hidden"] += hidden
+            if hidden:
+                self._tally["elements.hidden"] += hidden
             if any(map(text.__contains__, _CODE_TAGS)):
                 text = _CODE_TEXT.sub(_protect_brackets, text)
         text = mark_line_starts(text)
