@@ -28,7 +28,7 @@ class ChatServer:
         prompts: how often each prompt was answered or refused.
         bodies: all requests.
         keys: the headers `Authorization`.
-        most: the largest number of requests at the same time.
+        most: the largest number of requests that waited for an answer at the same time.
         url: the base URL.
     """
 
@@ -61,10 +61,11 @@ class ChatServer:
             self.most, number = max(self.most, self._now), self.prompts[prompt]
         try:
             time.sleep(0.01)
-            self._send(request, answer(prompt, number))
-        finally:
+            reply = answer(prompt, number)
+        finally:  # before the reply is sent: its receiver may ask again at once
             with self._lock:
                 self._now -= 1
+        self._send(request, reply)
 
     @staticmethod
     def _send(request: BaseHTTPRequestHandler, reply: Reply | None) -> None:
