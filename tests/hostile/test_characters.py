@@ -58,13 +58,14 @@ def test_nul_crlf_bom_and_other_ends_of_lines(option: str, build: Build, put: Pu
     done = build(option, put("ends.txt", text.encode()))
     (document,) = done.documents()
     lines = document["text"].split("\n")
-    assert len(lines) == 3
+    assert len(lines) == 4  # the vertical tab ends a line
     assert lines[:2] == [f"一つ目{TAIL}", f"二つ目{TAIL}"]
     assert not set("\r\0\ufeff\x0b\x0c") & set(document["text"])
     assert lawful([document])
     name = f"reader.{option[2:]}"
     assert done.manifest.counts[f"{name}.bom.deleted"] == 1
     assert done.manifest.counts[f"{name}.crlf.to_lf"] == 3
+    assert done.manifest.counts[f"{name}.page_breaks.to_lf"] == 1
 
 
 @pytest.mark.parametrize("escape", [r"\ud800", r"\udc00", r"\ud800\ud800", r"\udbffx"])

@@ -28,7 +28,7 @@ class TsvReader(LineReader):
     """TSV without quoting, one document per row: no field has a tab or a line feed. Ids: a column, or as of `csv`."""
 
     name = "tsv"
-    version = 1
+    version = 2
     separator, quote = "\t", ""
 
     class Config(FieldConfig, frozen=True):
@@ -186,7 +186,7 @@ class CsvReader(TsvReader):
     """
 
     name = "csv"
-    version = 1
+    version = 2
 
     class Config(TsvReader.Config, frozen=True):
         """Options of the reader `csv`.

@@ -26,7 +26,7 @@ class JsonReader(WholeFileReader):
     """
 
     name = "json"
-    version = 1
+    version = 2
     suffixes = (".json",)
 
     class Config(FieldConfig, frozen=True):

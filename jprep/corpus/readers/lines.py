@@ -168,7 +168,7 @@ class Cc100Reader(LineReader):
     """CC-100: one paragraph per line, a blank line between documents. Ids: `source:file:byte offset`."""
 
     name = "cc100"
-    version = 1
+    version = 2
 
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         return {"documents": "blank_line"}
@@ -178,7 +178,7 @@ class TextReader(LineReader):
     """Plain text, one paragraph per line. Ids: `source:file` if a file is a document, else with the byte offset."""
 
     name = "text"
-    version = 1
+    version = 2
 
     class Config(LineConfig, frozen=True):
         """Options of the reader `text`.
@@ -239,7 +239,7 @@ class JsonlReader(LineReader):
     """JSON Lines: one object per line, any fields. Ids: the field given by `id`, or `source:file:byte offset`."""
 
     name = "jsonl"
-    version = 1
+    version = 2
 
     class Config(FieldConfig, frozen=True):
         """Options of the reader `jsonl`: the fields to read, and the limits described in `LineConfig`."""

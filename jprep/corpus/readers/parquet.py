@@ -32,7 +32,7 @@ class ParquetReader(RecordReader):
     """
 
     name = "parquet"
-    version = 1
+    version = 2
     can_keep_text = True
 
     class Config(FieldConfig, frozen=True):

@@ -19,6 +19,13 @@ _EXCERPT = 80
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
 # ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
 
+_LINE_BREAKS = {
+    "crlf.to_lf": re.compile("\r\n"),
+    "cr.to_lf": re.compile("\r"),
+    "page_breaks.to_lf": re.compile(r"(?<=[^\n\v\f])[\v\f](?=[\v\f]*+[^\n\v\f])"),  # where no line ends anyway
+}
+"""Characters that become a line feed, in this order, by the name under which they are counted."""
+
 _MARKS = re.compile(f"[{SENTENCE}{WORD}]+")
 
 Item = Document | Reject
@@ -131,10 +138,13 @@ class RecordReader(Reader):
         return Reject(identity, title, f"reader.{self.name}", reason, excerpt[:_EXCERPT])
 
     def _clean(self, text: str) -> str:
-        """Convert CRLF to LF and delete control characters; count both."""
-        if crlf := text.count("\r\n"):
-            self.tally["crlf.to_lf"] += crlf
-            text = text.replace("\r\n", "\n")
+        """Convert other line breaks to LF and delete control characters; count both."""
+        if not _CONTROL.search(text):
+            return text
+        for name, line_break in _LINE_BREAKS.items():
+            text, number = line_break.subn("\n", text)
+            if number:
+                self.tally[name] += number
         return self._without(_CONTROL, text)
 
     def _without(self, characters: re.Pattern[str], text: str) -> str:

@@ -38,6 +38,8 @@ _PHRASES = {
     "characters.removed": ("characters removed in all", ""),
     "bom.deleted": ("byte order marks at the start of a file", ""),
     "crlf.to_lf": ("line ends of Windows", "CRLF → LF"),
+    "cr.to_lf": ("line ends of old Macs", "CR → LF"),
+    "page_breaks.to_lf": ("form feeds and vertical tabs that end a line", "FF → LF"),
     "control.deleted": ("control characters", ""),
     "categories": ("links to categories, removed", "[[Category:…]]"),
     "comments": ("comments, removed", "<!-- … -->"),

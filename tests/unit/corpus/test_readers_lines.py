@@ -92,6 +92,20 @@ class TestCc100:
         ]
         assert reader.tally == {"bom.deleted": 1, "crlf.to_lf": 4, "control.deleted": 6}
 
+    @pytest.mark.parametrize(
+        ("written", "text", "counts"),
+        [
+            ("一\r二\r\n三\r\r四", "一\n二\n三\n\n四", {"crlf.to_lf": 1, "cr.to_lf": 3}),
+            ("一\f二\v\f三", "一\n二\n三", {"page_breaks.to_lf": 2, "control.deleted": 1}),
+            ("\f一\n\f二\f\n三\v", "一\n二\n三", {"control.deleted": 4}),
+            ("一\f\r\n二\r\v三", "一\n二\n三", {"crlf.to_lf": 1, "cr.to_lf": 1, "control.deleted": 2}),
+        ],
+    )
+    def test_no_line_break_joins_two_lines(self, written: str, text: str, counts: dict[str, int], tmp_path: Path):
+        reader = TextReader(TextReader.Config(documents="file"))
+        assert texts(read(reader, put(tmp_path, written))) == [text]
+        assert reader.tally == counts
+
     def test_a_document_of_white_space_is_rejected(self, tmp_path):
         found = read(Cc100Reader(), put(tmp_path, "一\n\n 　\n\x00\n\n二"))
         assert found[1] == Reject("src:input.txt:5", "", "reader.cc100", "empty")

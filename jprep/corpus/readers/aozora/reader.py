@@ -22,7 +22,7 @@ class AozoraReader(WholeFileReader):
     """Text files of Aozora Bunko, plain or in .zip. Ids: `source:file`, in a .zip `source:file:member`."""
 
     name = "aozora"
-    version = 1
+    version = 2
     suffixes = (".txt",)
 
     class Config(StepConfig, frozen=True):

@@ -76,7 +76,7 @@ class DietReader(WholeFileReader):
     """Minutes of the Diet, JSON of the search interface. Ids: `source:` and the id of the speech or of the meeting."""
 
     name = "diet"
-    version = 2
+    version = 3
     suffixes = (".json", ".jsonl")
 
     class Config(WholeFileConfig, frozen=True):

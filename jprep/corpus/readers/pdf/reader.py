@@ -45,7 +45,7 @@ class PdfReader(WholeFileReader):
     """PDF files with text, plain or in .zip. Ids: `source:file`, in a .zip `source:file:member`."""
 
     name = "pdf"
-    version = 2
+    version = 3
     suffixes = (".pdf",)
 
     class Config(StepConfig, frozen=True):

@@ -37,7 +37,7 @@ class WarcReader(PageReader):
     """
 
     name = "warc"
-    version = 5
+    version = 6
     libraries = ("fastwarc",)
 
     class Config(PageConfig, frozen=True):
