@@ -173,7 +173,10 @@ class TsvReader(LineReader):
         )
 
     def _malformed(self, data: bytes, location: RecordLocation, error: Exception, budget: ErrorBudget) -> Item:
-        where = f"{location.path}, byte {location.offset}"
+        where, lines = f"{location.path}, byte {location.offset}", data.rstrip(b"\r\n").count(b"\n") + 1
+        if lines > 1:
+            error = ValueError(f"{error}, in {lines} lines: a quotation mark may not be closed")
+            self.tally["malformed.lines_joined"] += lines - 1
         fix = "correct the row, check `quote` and `separator`, or allow some bad rows with `max_bad = 0.001`"
         budget.spend(InputError(f"not a row of this table: {error}", where=where, fix=fix))
         return self._reject(location.identity, f"malformed_{self.name}", data.decode(self.encoding, "replace"))

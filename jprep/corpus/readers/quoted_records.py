@@ -47,7 +47,7 @@ def read_chunks(stream: BinaryIO, path: str, quote: bytes, size: int, limit: int
             inside ^= _is_odd(data, quote, seen, len(data))
             seen = len(data)
         if len(data) > size + limit:
-            raise record_too_large(path, start, limit)
+            raise row_too_large(path, start, limit)
     if data:
         yield Chunk(start, bytes(data))
 
@@ -64,17 +64,17 @@ def split_quoted(chunk: Chunk, path: str, quote: bytes, limit: int) -> Iterator[
         end = chunk.data.find(b"\n", at) + 1 or len(chunk.data)
         inside ^= _is_odd(chunk.data, quote, at, end)
         if end - begin > limit:
-            raise record_too_large(path, chunk.start + begin, limit)
+            raise row_too_large(path, chunk.start + begin, limit)
         if not inside or end == len(chunk.data):
             yield chunk.start + begin, chunk.data[begin:end]
             begin = end
         at = end
 
 
-def record_too_large(path: str, offset: int, limit: int) -> InputError:
-    """Return the error for a record over the limit."""
+def row_too_large(path: str, offset: int, limit: int) -> InputError:
+    """Return the error for a row over the limit."""
     fix = 'close its quotation marks, set `quote = ""` if the file has none, or raise `max_record_mb`'
-    return InputError(f"a record is larger than {limit / 1e6:g} MB", where=f"{path}, byte {offset}", fix=fix)
+    return InputError(f"a row is larger than {limit / 1e6:g} MB", where=f"{path}, byte {offset}", fix=fix)
 
 
 def _is_odd(data: bytes | bytearray, quote: bytes, start: int, end: int) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from jprep.corpus.readers.archives import TAR_HEAD, refuse_tar
-from jprep.corpus.readers.chunking import record_too_large
 from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordReader, id_prefix
 from jprep.corpus.step import Positive, Shard, Share, StepConfig
 from jprep.errors import InputError
@@ -46,18 +45,28 @@ def whole_file_shard(path: str, content: Callable[[str], bytes]) -> Shard:
     return Shard(path, 0, 0, len(data), weight=len(data), data=data)
 
 
-def read_whole(path: str, limit: int, max_ratio: float) -> bytes:
+def read_whole(path: str, limit: int, max_ratio: float, option: str = "max_record_mb") -> bytes:
     """Return the decompressed content of a file.
 
+    Args:
+        path: path of the file.
+        limit: maximum size in bytes.
+        max_ratio: maximum ratio of decompressed to compressed bytes.
+        option: option that sets the limit, for the error.
+
     Raises:
-        InputError: it has over `limit` bytes, or is damaged or a tar archive.
+        InputError: it is larger, or damaged, or a tar archive.
     """
     with open_input(path, max_ratio=max_ratio) as stream:
         data = stream.read(limit + 1)
     refuse_tar(data[:TAR_HEAD], path)
     if len(data) > limit:
-        raise record_too_large(path, 0, limit)
+        raise _file_too_large(path, limit, option)
     return data
+
+
+def _file_too_large(where: str, limit: int, option: str) -> InputError:
+    return InputError(f"the file is larger than {limit / MB:g} MB", where=where, fix=f"divide it, or raise `{option}`")
 
 
 class WholeFileReader(RecordReader):
@@ -135,5 +144,5 @@ class WholeFileReader(RecordReader):
         with archive.open(info) as member:
             content = member.read(limit + 1)
         if len(content) > limit:
-            raise record_too_large(f"{path}, member {info.filename}", 0, limit)
+            raise _file_too_large(f"{path}, member {info.filename}", limit, "max_record_mb")
         return content

@@ -182,9 +182,18 @@ def test_malformed_rows_are_errors_or_rejects(name: str, data: bytes, reason: st
     assert [item.reason for item in items if isinstance(item, Reject)] == [reason]
 
 
+def test_lines_that_a_stray_mark_joins_are_named_and_counted(tmp_path: Path) -> None:
+    path = put(tmp_path, 'text,n\n5" disk,1\nb,2\n7" disk,3\nc,4\n', "stray.csv")
+    with pytest.raises(InputError, match="in 3 lines: a quotation mark may not be closed"):
+        read(CsvReader(), path)
+    reader = made(CsvReader, max_bad=0.5)
+    assert texts([item for item in read(reader, path) if isinstance(item, Document)]) == ["c"]
+    assert reader.tally == {"malformed.lines_joined": 2}
+
+
 def test_a_row_over_the_limit_is_an_error(tmp_path: Path) -> None:
     for name, data in (("row", b"text,n\n" + b"a" * 3_000_000), ("quote", b'text,n\n"' + b"a\n" * 2_000_000)):
-        with pytest.raises(InputError, match=r"(?s)a record is larger than 1 MB.*quote"):
+        with pytest.raises(InputError, match=r"(?s)a row is larger than 1 MB.*quote"):
             read(made(CsvReader, max_record_mb=1), put(tmp_path, data, f"{name}.csv"))
     kept = b"text,n\n" + b"x" * 900_000 + b",\x00\n" + b"," * 1000 + b"\n"
     assert len(texts(read(made(CsvReader, max_record_mb=1, max_bad=0.9), put(tmp_path, kept, "kept.csv")))) == 1

@@ -29,7 +29,7 @@ class HtmlReader(PageReader):
         yield whole_file_shard(path, self._content)
 
     def _content(self, path: str) -> bytes:
-        return read_whole(path, self._page_bytes(), self.config.max_ratio)
+        return read_whole(path, self._page_bytes(), self.config.max_ratio, option="max_page_mb")
 
     def _counted(self, shard: Shard, source: str) -> Iterator[tuple[Item, str]]:
         return self._items(shard, source, ErrorBudget(1.0))  # a page that does not decode is a reject, as in a crawl
