@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
+from jprep.batching import batches_of
 from jprep.corpus.document import KEEP, SENTENCE, UNMARK, Document, Reject, Tally, sentences
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.per_line import of_documents, of_lines
@@ -232,16 +233,8 @@ def nonblank_lines(lines: Sequence[str]) -> list[str]:
 
 
 def document_batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:
-    """Yield consecutive items in batches of about 260,000 characters."""
-    batch: list[Document | Reject] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        size += len(item.text) + 1 if isinstance(item, Document) else 1
-        if size >= _BATCH:
-            yield batch
-            batch, size = [], 0
-    yield batch
+    """Return consecutive items in batches of about 260,000 characters."""
+    return batches_of(items, _BATCH, lambda item: len(item.text) + 1 if isinstance(item, Document) else 1)
 
 
 def reject(doc: Document, step: str, reason: str) -> Reject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
+from jprep.batching import batches_of
 from jprep.corpus.config import DecontaminateConfig
 from jprep.corpus.decontamination.cutting import cut_sentences
 from jprep.corpus.decontamination.findings import FoundItem, ItemCounts, Occurrence
@@ -45,14 +46,8 @@ class Decontaminator:
             tally: counts what is cut.
             found: the items that are found are appended to it.
         """
-        batch, size = list[Document | Reject](), 0
-        for item in items:
-            batch.append(item)
-            size += len(item.text) if isinstance(item, Document) else 0
-            if size >= BATCH:
-                yield from self._decontaminated(batch, tally, found)
-                batch, size = [], 0
-        yield from self._decontaminated(batch, tally, found)
+        for batch in batches_of(items, BATCH, lambda item: len(item.text) if isinstance(item, Document) else 0):
+            yield from self._decontaminated(batch, tally, found)
 
     def _decontaminated(
         self, batch: Sequence[Document | Reject], tally: Tally, found: list[Occurrence]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jprep.batching import batches_of
 from jprep.corpus.decontamination.cutting import merged_spans
 from jprep.corpus.decontamination.folding import BREAK, fold, fold_with_marks, folded_places
 from jprep.corpus.decontamination.item_index import MOST_ITEMS, SHORT
@@ -89,7 +90,7 @@ class ItemSearch:
     def find(self, texts: Sequence[str]) -> list[Finding]:
         """Return the items that are in documents, sorted by document and item."""
         found = dict[tuple[int, int], list[Finding]]()
-        for pieces in _batches(texts):
+        for pieces in batches_of(_pieces(texts), BATCH, lambda piece: len(piece.text)):
             for each in self._search(pieces):
                 found.setdefault((each.document, each.item), []).append(each)
         return [_joined(found[key]) for key in sorted(found)]
@@ -164,15 +165,8 @@ def _spans_in_text(places: Integers, spans: Sequence[tuple[int, int]]) -> Iterat
         yield int(places[start]), int(places[min(end, len(places)) - 1]) + 1
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[_Piece]]:
-    """Yield the documents, in pieces if they are long, in batches of bounded size."""
-    batch, size = list[_Piece](), 0
+def _pieces(texts: Sequence[str]) -> Iterator[_Piece]:
+    """Yield the documents, in overlapping pieces if they are long."""
     for number, text in enumerate(texts):
         for start in range(0, max(1, len(text) - _OVERLAP), BATCH):
-            batch.append(_Piece(number, start, text[start : start + BATCH + _OVERLAP]))
-            size += len(batch[-1].text)
-            if size >= BATCH:
-                yield batch
-                batch, size = [], 0
-    if batch:
-        yield batch
+            yield _Piece(number, start, text[start : start + BATCH + _OVERLAP])

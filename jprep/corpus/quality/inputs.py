@@ -9,6 +9,7 @@ from typing import Any
 
 import xxhash
 
+from jprep.batching import batches_of
 from jprep.corpus.config import make_step
 from jprep.corpus.document import Document
 from jprep.corpus.signals.batch import TextBatch
@@ -81,16 +82,9 @@ def read_documents(path: Path, text: str = "text", rejects: Counter[str] | None 
 def read_text_batches(
     paths: Sequence[Path], text: str = "text", rejects: Counter[str] | None = None
 ) -> Iterator[TextBatch]:
-    """Yield the documents of several inputs in batches of bounded size; see `read_documents`."""
-    held, size = list[Document](), 0
-    for doc in (doc for path in paths for doc in read_documents(path, text, rejects)):
-        held.append(doc)
-        size += len(doc.text)
-        if size >= _BATCH:
-            yield TextBatch(held)
-            held, size = [], 0
-    if held:
-        yield TextBatch(held)
+    """Return the documents of several inputs in batches of bounded size; see `read_documents`."""
+    documents = (doc for path in paths for doc in read_documents(path, text, rejects))
+    return map(TextBatch, batches_of(documents, _BATCH, lambda doc: len(doc.text)))
 
 
 def text_hash(text: str, seed: int = 0) -> int:

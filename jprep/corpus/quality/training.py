@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
+from jprep.batching import batches_of
 from jprep.config import ConfigSection
 from jprep.corpus.document import Document
 from jprep.corpus.quality import ngrams
@@ -222,16 +223,8 @@ def _as_batch(examples: Sequence[Example]) -> TextBatch:
 
 
 def _batches(sample: Sample, part: str, epoch: int) -> Iterator[list[Example]]:
-    held = list[Example]()
-    for examples in sample.files(epoch):
-        for each in examples:
-            if each.part == part:
-                held.append(each)
-            if len(held) == _DOCUMENTS:
-                yield held
-                held = []
-    if held:
-        yield held
+    found = (each for examples in sample.files(epoch) for each in examples if each.part == part)
+    return batches_of(found, _DOCUMENTS, lambda _: 1)
 
 
 def _values(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jprep.batching import batches_of
 from jprep.corpus.api import Corpus
 from jprep.corpus.shard_reader import CorpusShard, read_batches, shard_of
 from jprep.engine.fingerprint import fingerprint
@@ -133,14 +134,7 @@ class CountStage(Stage):
             yield Task(f"{number:04d}", group, sum(shard.size for shard in group), digest)
 
     def _groups(self) -> Iterator[list[CorpusShard]]:
-        least, group, size = max(MIN_TASK_BYTES, self._bytes // TASKS), list[CorpusShard](), 0
-        for shard in self._shards:
-            group, size = [*group, shard], size + shard.size
-            if size >= least:
-                yield group
-                group, size = [], 0
-        if group:
-            yield group
+        return batches_of(self._shards, max(MIN_TASK_BYTES, self._bytes // TASKS), lambda shard: shard.size)
 
     def run(self, task: Task, root: Path) -> Result:
         """Count a group of shards."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from jprep.batching import batches_of
 from jprep.tokenizer.evaluation.adapter import TokenizerAdapter
 from jprep.tokenizer.evaluation.jprep_tokenizer import JprepAdapter
 from jprep.tokenizer.evaluation.metrics import MetricsAccumulator
@@ -46,7 +47,7 @@ def evaluate(
         speed: whether to measure speed.
     """
     meters = [(MetricsAccumulator(encoder), prepare) for encoder, prepare in tokenizers]
-    for batch in _batches(paragraphs):
+    for batch in batches_of(paragraphs, _BATCH, len):
         for meter, prepare in meters:
             ready = prepare(batch)
             if meter.spaced:
@@ -54,16 +55,3 @@ def evaluate(
             if ready := [paragraph for paragraph in ready if paragraph]:
                 meter.add(ready)
     return [meter.scores(speed=speed) for meter, _ in meters]
-
-
-def _batches(paragraphs: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for paragraph in paragraphs:
-        batch.append(paragraph)
-        size += len(paragraph)
-        if size >= _BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

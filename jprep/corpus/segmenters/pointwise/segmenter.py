@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from jprep.batching import batches_of
 from jprep.corpus.code_points import code_points
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
@@ -68,7 +69,7 @@ class Pointwise(Segmenter):
     def segment(self, texts: Sequence[str]) -> list[str]:
         """Insert U+001F between words. A text that holds U+001F or a lone surrogate is counted as `unsegmented`."""
         marked, doubtful = list(texts), list[int]()
-        for group in _groups(texts):
+        for group in batches_of(_nonempty(texts), _GROUP, lambda number: len(texts[number])):
             chosen = [texts[number] for number in group]
             codes = _encode(chosen)
             if codes is None:
@@ -156,17 +157,9 @@ def _describe_cascade(jumanpp: JumanppSegmenter) -> dict[str, str]:
     return found | {f"cascade {name}": value for name, value in described["provenance"].items()}
 
 
-def _groups(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the numbers of the texts that are not empty, in groups of some size."""
-    group, size = list[int](), 0
-    for number, length in enumerate(map(len, texts)):
-        if length:
-            group.append(number)
-            size += length
-            if size >= _GROUP:
-                yield group
-                group, size = [], 0
-    yield group
+def _nonempty(texts: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the texts that are not empty."""
+    return (number for number, text in enumerate(texts) if text)
 
 
 def _encode(texts: Sequence[str]) -> NDArray[np.uint32] | None:

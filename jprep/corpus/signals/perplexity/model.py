@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jprep.batching import batches_of
 from jprep.corpus.document import Document
 from jprep.corpus.signals.batch import TextBatch
 from jprep.errors import ConfigError, InputError
@@ -151,15 +152,8 @@ def _read_array(archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], size:
 
 
 def _batches(texts: Iterable[str]) -> Iterator[TextBatch]:
-    docs, size = list[Document](), 0
-    for text in texts:
-        docs.append(Document(id="", source="", title="", url="", text=text))
-        size += len(text)
-        if size > _CHARS:
-            yield TextBatch(docs)
-            docs, size = [], 0
-    if docs:
-        yield TextBatch(docs)
+    documents = (Document(id="", source="", title="", url="", text=text) for text in texts)
+    return map(TextBatch, batches_of(documents, _CHARS, lambda doc: len(doc.text)))
 
 
 def _characters(batch: TextBatch) -> NDArray[np.bool_]:
