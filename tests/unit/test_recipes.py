@@ -80,7 +80,7 @@ def test_labelled_rows_come_with_their_recipe_and_can_be_read(path: Path) -> Non
 def test_conversations_come_with_their_recipe_and_can_be_read() -> None:
     train = with_tiny_values(load_recipe(ROOT / "data_recipes" / "chat-ja.toml"), "chat-ja.toml").train
     assert train and train.task == "sft"
-    found = [each for file in train.data for each in read_conversations(Path(file), train.sft.messages)]
+    found = [each for file in train.data for each in read_conversations(Path(file), train.sft)]
     assert len(found) == 24 and all(each.messages[-1]["role"] == "assistant" for each in found)
 
 

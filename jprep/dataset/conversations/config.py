@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from jprep.errors import ConfigError
+
 _LEFT_OUT = {
     "cut": "cut behind the last answer that fits into train.length",
     "too_long": "dropped because no answer fits",
@@ -16,13 +18,44 @@ class SftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """Instruction tuning (`task = "sft"`): which conversations, and how they become text.
 
     Attributes:
-        messages: column of the messages: a list of objects with `role` (`system`, `user`, `assistant`) and `content`.
+        messages: column of the messages: a list of objects with `role` (`system`, `user`, `assistant`) and `content`,
+            or with `from` (`system`, `human`, `gpt`) and `value`.
+        prompt: column of the user's text, in data with a column for the text and one for its answer; "" if a column
+            holds messages.
+        context: column of a text that stands below the one of `prompt`, after a blank line; rows may have none.
+        answer: column of the assistant's text, with `prompt`.
+        system: column of the system's text, with `prompt`; rows may have none.
         template: path of a chat template in Jinja, as transformers has it; "" is the tokenizer's own template, or
             jprep's if it has none.
     """
 
     messages: str = "messages"
+    prompt: str = ""
+    context: str = ""
+    answer: str = ""
+    system: str = ""
     template: str = ""
+
+    def columns(self) -> dict[str, str]:
+        """Return the columns that are read, by the key that names them."""
+        if not self.prompt:
+            return {"messages": self.messages}
+        found = {"prompt": self.prompt, "context": self.context, "answer": self.answer, "system": self.system}
+        return {key: column for key, column in found.items() if column}
+
+    def check(self) -> None:
+        """Check that the columns fit each other.
+
+        Raises:
+            ConfigError: a prompt without an answer, or other columns without a prompt.
+        """
+        if self.prompt and not self.answer:
+            fix = 'name the column of the answers, e.g. answer = "output"'
+            raise ConfigError("there is a column of prompts and none of answers", where="train.sft.answer", fix=fix)
+        given = [key for key in ("context", "answer", "system") if getattr(self, key)]
+        if given and not self.prompt:
+            fix = 'name the column of the prompts, e.g. prompt = "instruction"'
+            raise ConfigError(f"{given[0]} needs a column of prompts", where="train.sft.prompt", fix=fix)
 
 
 class Chat(msgspec.Struct, frozen=True, kw_only=True):

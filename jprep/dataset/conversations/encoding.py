@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from jprep.dataset.conversations.config import SftConfig
 from jprep.dataset.conversations.reader import ASSISTANT, Conversation, Message, read_conversations
 from jprep.dataset.conversations.template import ChatTemplate, Guards
 from jprep.dataset.sampling.masking import Flags, Ids
@@ -88,9 +89,9 @@ class ChatEncoder:
         self._check_prompt()
         self._check_turns()
 
-    def read(self, paths: Iterable[Path], column: str, length: int) -> Conversations:
+    def read(self, paths: Iterable[Path], config: SftConfig, length: int) -> Conversations:
         """Read and encode the conversations of files; see `read_conversations` and `encode`."""
-        return self.encode(chain.from_iterable(read_conversations(path, column) for path in paths), length)
+        return self.encode(chain.from_iterable(read_conversations(path, config) for path in paths), length)
 
     def encode(self, conversations: Iterable[Conversation], length: int) -> Conversations:
         """Encode conversations; those that are too long are cut behind the last answer that fits.

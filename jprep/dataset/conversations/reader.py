@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jprep.config import suggest_name
+from jprep.dataset.conversations.config import SftConfig
 from jprep.dataset.labelled.reader import LabelledConfig, read_records, refuse_directory
 from jprep.errors import ConfigError, InputError
 
 ASSISTANT = "assistant"
 ROLES = ("system", "user", ASSISTANT)
 _SUFFIXES = (".jsonl", ".parquet")
+_OTHER_ROLES = {"human": "user", "gpt": ASSISTANT}
+"""Roles of messages with `from` and `value`, as ShareGPT has them."""
 
 Message = dict[str, str]
 """A message: its `role` and its `content`."""
@@ -30,12 +33,12 @@ class Conversation(NamedTuple):
     location: str
 
 
-def read_conversations(path: Path, column: str) -> Iterator[Conversation]:
+def read_conversations(path: Path, config: SftConfig) -> Iterator[Conversation]:
     """Read the conversations of a file, `.jsonl` or `.parquet`.
 
     Args:
         path: the file.
-        column: the column of the messages. Other columns, and other keys of messages, are ignored.
+        config: names the columns. Other columns, and other keys of messages, are ignored.
 
     Raises:
         ConfigError: the file does not exist, or has another suffix.
@@ -45,15 +48,42 @@ def read_conversations(path: Path, column: str) -> Iterator[Conversation]:
     if path.suffix not in _SUFFIXES:
         fix = 'one JSON object per line: {"messages": [{"role": "user", "content": "…"}, …]}'
         raise ConfigError("conversations are files .jsonl or .parquet", where=str(path), fix=fix)
-    for location, record in read_records(path, LabelledConfig(), [column]):
-        yield Conversation(_messages(record, column, location), location)
+    read = _pair if config.prompt else _messages
+    for location, record in read_records(path, LabelledConfig(), [*config.columns().values()]):
+        yield Conversation(read(record, config, location), location)
 
 
-def _messages(record: Mapping[str, Any], column: str, location: str) -> list[Message]:
+def _pair(record: Mapping[str, Any], config: SftConfig, location: str) -> list[Message]:
+    """Return the messages of a row with a text and its answer."""
+    system, context = (_text(record, key, config, location, optional=True) for key in ("system", "context"))
+    prompt = _text(record, "prompt", config, location) + (f"\n\n{context}" if context.strip() else "")
+    messages = [{"role": "system", "content": system}] if system.strip() else []
+    answer = _text(record, "answer", config, location)
+    return [*messages, {"role": "user", "content": prompt}, {"role": ASSISTANT, "content": answer}]
+
+
+def _text(record: Mapping[str, Any], key: str, config: SftConfig, location: str, *, optional: bool = False) -> str:
+    """Return a text of a row, by the key that names its column; "" if it is optional and not there."""
+    column = config.columns().get(key, "")
+    if optional and record.get(column) is None:
+        return ""
+    found = _value(record, key, column, location)
+    if not isinstance(found, str):
+        fix = f"name a column of text as train.sft.{key}"
+        raise InputError(f"column {column!r} must be text, got {found!r:.80}", where=location, fix=fix)
+    return found
+
+
+def _value(record: Mapping[str, Any], key: str, column: str, location: str) -> Any:
     if column not in record:
-        fix = f"{suggest_name(column, record)}; train.sft.messages names the column"
+        fix = f"{suggest_name(column, record)}; train.sft.{key} names the column"
         raise InputError(f"missing column {column!r}", where=location, fix=fix)
-    found = record[column]
+    return record[column]
+
+
+def _messages(record: Mapping[str, Any], config: SftConfig, location: str) -> list[Message]:
+    column = config.messages
+    found = _value(record, "messages", column, location)
     if not isinstance(found, list) or not found:
         fix = 'a list such as [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]'
         raise InputError(f"column {column!r} must be a list of messages, got {found!r:.80}", where=location, fix=fix)
@@ -62,6 +92,8 @@ def _messages(record: Mapping[str, Any], column: str, location: str) -> list[Mes
 
 def _message(found: Any, number: int, location: str) -> Message:
     what, fix = "", f"roles are {', '.join(ROLES)}; content is text"
+    if isinstance(found, dict) and {"from", "value"} <= found.keys() and "role" not in found:
+        found = {"role": _OTHER_ROLES.get(str(found["from"]), found["from"]), "content": found["value"]}
     if not isinstance(found, dict) or not {"role", "content"} <= found.keys():
         what = f"message {number} must have role and content, got {found!r:.80}"
     elif found["role"] not in ROLES:

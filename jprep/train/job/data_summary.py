@@ -90,18 +90,18 @@ def summarize_conversations(train: TrainConfig, tokenizer: Tokenizer, special: S
     """
     path = train.sft.template
     encoder = ChatEncoder(tokenizer, read_template(path), path)
-    data = encoder.read(map(Path, train.data), train.sft.messages, train.length)
+    data = encoder.read(map(Path, train.data), train.sft, train.length)
     samples = conversation_sampler(train, data, special, TRAIN).samples
     counts: dict[str, int] = {}
     if train.validation_data:
-        held = encoder.read(map(Path, train.validation_data), train.sft.messages, train.length)
+        held = encoder.read(map(Path, train.validation_data), train.sft, train.length)
         conversation_sampler(train, held, special, VALIDATION)
         counts = held.counts
     elif train.validation.enabled:
         fix = "set validation.every_steps and every_epochs to 0, or give validation_data"
         raise ConfigError("there is nothing to validate on", where="train.validation_data", fix=fix)
     source = encoder.template.source
-    marks = {"template": hashlib.sha256(source.encode()).hexdigest(), "messages": train.sft.messages}
+    marks = {"template": hashlib.sha256(source.encode()).hexdigest()} | train.sft.columns()
     made_from = {"data": [file_sha256(Path(path)) for path in train.data], "chat": marks}
     chat = Chat(template=source, end=encoder.end, counts=data.counts, validation_counts=counts)
     return DataSummary(samples, (), made_from, chat=chat)

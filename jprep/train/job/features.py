@@ -143,7 +143,7 @@ def check_sft(train: TrainConfig) -> None:
     """Check what instruction tuning excludes.
 
     Raises:
-        ConfigError: a packing or folds that conversations do not have.
+        ConfigError: a packing or folds that conversations do not have, or columns that do not fit each other.
     """
     if train.task != "sft":
         return
@@ -153,6 +153,7 @@ def check_sft(train: TrainConfig) -> None:
     if train.labelled.folds:
         fix = "remove labelled; validation_data names conversations to validate on"
         raise ConfigError("conversations have no folds", where="train.labelled.folds", fix=fix)
+    train.sft.check()
 
 
 def with_task_features(train: TrainConfig) -> TrainConfig:

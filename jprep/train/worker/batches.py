@@ -105,7 +105,7 @@ def _conversations(run: Path, job: Job, split: str) -> ConversationSampler:
     if not files:
         raise ConfigError("there is nothing to validate on", fix="give validation_data")
     encoder = ChatEncoder(load_tokenizer(run / job.tokenizer), chat.template, str(run))
-    data = encoder.read([run / path for path in files], section.sft.messages, section.length)
+    data = encoder.read([run / path for path in files], section.sft, section.length)
     return conversation_sampler(section, data, job.special, split)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 import tokenizers
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.config import make_step
 from jprep.corpus.step import describe_step
-from jprep.dataset.conversations.config import describe_counts
+from jprep.dataset.conversations.config import SftConfig, describe_counts
 from jprep.dataset.conversations.encoding import ChatEncoder, Conversations
 from jprep.dataset.conversations.reader import Conversation, read_conversations
 from jprep.dataset.conversations.sampler import ConversationSampler
@@ -244,6 +246,80 @@ def test_a_template_that_looks_at_texts_is_refused_where_it_matters(tokenizer: T
         encoder.encode([conversation("東", "<think>都</think>京")], 100)
 
 
+PAIRS = SftConfig(prompt="instruction", context="input", answer="output", system="rule")
+
+
+@pytest.mark.parametrize(
+    ("row", "config", "expected"),
+    [
+        ({"instruction": "訳せ。", "input": "川", "output": "river"}, PAIRS, ("", "訳せ。\n\n川", "river")),
+        ({"instruction": "訳せ。", "input": " ", "output": "a", "rule": None}, PAIRS, ("", "訳せ。", "a")),
+        ({"instruction": "訳せ。", "output": "a", "rule": "短く。"}, PAIRS, ("短く。", "訳せ。", "a")),
+        ({"q": "川は？", "a": "", "input": "x"}, SftConfig(prompt="q", answer="a"), ("", "川は？", "")),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_rows_of_a_text_and_its_answer(
+    row: dict[str, str], config: SftConfig, expected: tuple[str, str, str], suffix: str, tmp_path: Path
+):
+    path = tmp_path / f"train{suffix}"
+    if suffix == ".jsonl":
+        path.write_text(json.dumps(row))
+    else:
+        whole = dict.fromkeys(config.columns().values()) | row
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([whole]), path)
+    [found] = read_conversations(path, config)
+    messages = zip(("system", "user", "assistant"), expected, strict=True)
+    assert found.messages == [{"role": role, "content": text} for role, text in messages if text or role != "system"]
+
+
+def test_messages_of_from_and_value_are_those_of_role_and_content(tmp_path: Path):
+    path = tmp_path / "train.jsonl"
+    turns = [
+        {"from": "system", "value": "短く。"},
+        {"from": "human", "value": "川は？"},
+        {"from": "gpt", "value": "橋"},
+    ]
+    path.write_text(json.dumps({"id": "1", "conversations": turns}))
+    [found] = read_conversations(path, SftConfig(messages="conversations"))
+    assert [(each["role"], each["content"]) for each in found.messages] == [
+        ("system", "短く。"),
+        ("user", "川は？"),
+        ("assistant", "橋"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"output": "a"}, "missing column 'instruction'(?s:.*)train.sft.prompt names the column"),
+        ({"instruction": "a"}, "missing column 'output'(?s:.*)train.sft.answer names the column"),
+        ({"instruction": "a", "output": None}, "column 'output' must be text, got None"),
+        ({"instruction": "a", "output": "b", "input": 3}, "column 'input' must be text, got 3"),
+    ],
+)
+def test_errors_of_rows_name_the_column(row: dict[str, Any], problem: str, tmp_path: Path):
+    path = tmp_path / "train.jsonl"
+    path.write_text(json.dumps(row))
+    with pytest.raises(InputError, match=problem) as error:
+        list(read_conversations(path, PAIRS))
+    assert error.value.where.endswith("line 1")
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        (SftConfig(prompt="q"), "train.sft.answer"),
+        (SftConfig(answer="a"), "train.sft.prompt"),
+        (SftConfig(context="c"), "train.sft.prompt"),
+    ],
+)
+def test_columns_that_do_not_fit_each_other_are_refused(config: SftConfig, key: str):
+    with pytest.raises(ConfigError) as error:
+        config.check()
+    assert error.value.where == key
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -251,6 +327,9 @@ def test_a_template_that_looks_at_texts_is_refused_where_it_matters(tokenizer: T
         ({"messages": []}, "must be a list of messages"),
         ({"messages": "a"}, "must be a list of messages"),
         ({"messages": [{"from": "user"}]}, "must have role and content"),
+        ({"messages": [{"from": ["user"], "value": "a"}]}, "message 1 has the role"),
+        ({"messages": [{"from": "bard", "value": "a"}]}, "message 1 has the role 'bard'"),
+        ({"messages": [{"from": "gpt", "value": 1}]}, "content of message 1 must be text"),
         ({"messages": [{"role": "tool", "content": "a"}]}, "message 1 has the role 'tool'"),
         ({"messages": [*TURNS, {"role": "assistent", "content": "a"}]}, "message 2 .*(?s:.*)did you mean 'assistant'"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "must be text"),
@@ -261,5 +340,5 @@ def test_errors_of_files_name_the_line(tmp_path: Path, line: Any, problem: str):
     good = {"messages": [{"role": "user", "content": "a", "id": 3}], "more": 1}
     path.write_text(json.dumps(good) + "\n\n" + json.dumps(line) + "\n")
     with pytest.raises(InputError, match=problem) as error:
-        list(read_conversations(path, "messages"))
+        list(read_conversations(path, SftConfig()))
     assert error.value.where.endswith("line 3")

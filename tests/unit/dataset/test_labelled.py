@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from jprep.dataset.conversations.config import SftConfig
 from jprep.dataset.conversations.reader import read_conversations
 from jprep.dataset.labelled.dataset import (
     LabelledSampler,
@@ -300,5 +301,5 @@ def test_a_directory_is_no_file_of_rows(tmp_path: Path):
             next(read_labelled_rows(path, LabelledConfig(), "classify"))
         assert refused.value.where == str(path) and ".jsonl, .csv, .tsv, .parquet" in refused.value.fix
         with pytest.raises(ConfigError, match="expected a file, got a directory") as refused:
-            next(read_conversations(path, "messages"))
+            next(read_conversations(path, SftConfig()))
         assert ".jsonl, .parquet" in refused.value.fix
