@@ -23,6 +23,7 @@ from jprep_torch.models.loss import (
 )
 from jprep_torch.models.transformers_models import build_model
 from jprep_torch.worker.optimizer import LossScale, global_norm, make_optimizer, unscale_and_clip
+from jprep_torch.worker.update_rules.xla_adamw import clip as clip_gradients
 
 LOGITS = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [2.0, 0.0, 1.0]]
 LABELS = [2, 1, 0]
@@ -81,6 +82,25 @@ def test_gradients_are_unscaled_before_clipping():
 
 def test_weights_without_a_gradient_do_not_change_the_norm():
     assert global_norm([weight([1.0]), weight([0, 0], gradient=[3, 4])]) == 5
+
+
+@pytest.mark.parametrize("shape", [(65_537,), (2_000, 3_000), (3, 1_000_001)])
+def test_the_norm_of_many_numbers_is_exact(shape: tuple[int, ...]):
+    only = weight([0])
+    only.data = torch.zeros(shape)
+    only.grad = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * 1e-3
+    exact = only.grad.double().norm().item()
+    assert global_norm([only, weight([0])]).item() == pytest.approx(exact, rel=1e-6)
+    assert clip_gradients([only], 0.0).item() == pytest.approx(exact, rel=1e-6)
+
+
+def test_numbers_that_are_not_finite_have_no_finite_norm():
+    many = weight([0])
+    many.data = torch.zeros(70_000)
+    many.grad = torch.ones(70_000)
+    for bad in (math.inf, math.nan):
+        many.grad[69_999] = bad
+        assert not global_norm([many]).isfinite()
 
 
 def test_the_loss_scale_is_halved_on_overflow_and_doubled_after_good_steps():

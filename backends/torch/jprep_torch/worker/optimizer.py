@@ -18,6 +18,7 @@ from jprep.train.run.checkpoint_files import TrainProgress, average_shapes
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.update_rules.adamw_8bit import AdamW8bit
 from jprep_torch.worker.update_rules.muon import Muon
+from jprep_torch.worker.update_rules.norms import total_norm
 from jprep_torch.worker.update_rules.xla_adamw import XlaAdamW
 
 FACTOR = "factor"
@@ -74,9 +75,7 @@ def set_rate(optimizer: Any, rate: float) -> None:
 
 def global_norm(weights: Iterable[nn.Parameter]) -> Tensor:
     """Return √Σ g² over all gradients, of all ranks if they are sharded, on the device."""
-    norm = torch.nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
-    whole: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-    return whole
+    return total_norm([weight.grad for weight in weights if weight.grad is not None])
 
 
 def clip(

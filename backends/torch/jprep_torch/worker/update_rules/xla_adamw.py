@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jprep_torch.worker.update_rules.norms import vector_norm
+
 M, V = "exp_avg", "exp_avg_sq"
 """Names of a weight's averages in the optimizer's state, as in PyTorch's AdamW."""
 
@@ -88,7 +90,7 @@ def clip(weights: Sequence[nn.Parameter], limit: float) -> Tensor:
         The norm before clipping.
     """
     grads = [weight.grad for weight in weights if weight.grad is not None]
-    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(grad) for grad in grads]))
+    norm = torch.linalg.vector_norm(torch.stack([vector_norm(grad) for grad in grads]))
     if limit > 0:
         factor = (limit / norm).clamp(max=1.0)
         for grad in grads:
