@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +95,33 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "", siz
         canvas.setFont("Horizontal", 40)
         canvas.drawString(0, 0, watermark)
     return setter.finish()
+
+
+def mapped_pdf(text: str, code_points: Mapping[str, int]) -> bytes:
+    """Return a PDF with a line of ASCII whose font says that some characters are others."""
+    entries = "\n".join(f"<{ord(character):02x}> <{code:04x}>" for character, code in code_points.items())
+    cmap = f"""/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /Custom def /CMapType 2 def
+1 begincodespacerange <00> <ff> endcodespacerange
+1 beginbfrange <20> <7e> <0020> endbfrange
+{len(code_points)} beginbfchar
+{entries}
+endbfchar endcmap end end"""
+    content = f"BT /F 12 Tf 60 500 Td ({text}) Tj ET"
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 420 595] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >> >>",
+        f"<< /Length {len(content)} >> stream\n{content}\nendstream",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>",
+        f"<< /Length {len(cmap)} >> stream\n{cmap}\nendstream",
+    ]
+    body, places = "%PDF-1.4\n", list[int]()
+    for number, each in enumerate(objects, 1):
+        places.append(len(body))
+        body += f"{number} 0 obj\n{each}\nendobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    end = f"xref\n0 7\n0000000000 65535 f \n{table}trailer << /Size 7 /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF"
+    return (body + end).encode("ascii")
 
 
 class _Typesetter:

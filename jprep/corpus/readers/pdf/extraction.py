@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any, Literal
 
 import msgspec
@@ -30,7 +31,6 @@ _PROGRAMS = r"docx?|jtdc?|pptx?|xlsx?|indd|pdf|tex|dvi|ai|qxd"
 _FILE_NAME = re.compile(
     rf"Microsoft \w+ - |.*\.(?:{_PROGRAMS})\Z|(?:untitled|無題|名称未設定)[\s_-]*\d*\Z", re.IGNORECASE
 )
-_COUNTS = ("ruby", "oblique", "outside", "unmapped", "margins", "vertical_pages", "unordered_pages")
 
 
 class PdfLimits(msgspec.Struct, frozen=True):
@@ -84,9 +84,7 @@ class _Extraction:
 
     def __init__(self, limits: PdfLimits) -> None:
         self._limits = limits
-        self._counts = dict.fromkeys(
-            ("ruby", "oblique", "outside", "unmapped", "margins", "vertical_pages", "unordered_pages"), 0
-        )
+        self._counts = Counter[str]()
         self._characters, self._has_text = 0, False
 
     def extract(self, document: Any) -> PdfText:
@@ -116,6 +114,7 @@ class _Extraction:
         self._counts["unmapped"] += characters.unmapped
         self._counts["oblique"] += characters.oblique
         self._counts["outside"] += characters.outside
+        self._counts["invisible"] += characters.invisible
         writing: Writing = find_writing(characters) if self._limits.writing == "auto" else self._limits.writing
         self._counts["vertical_pages"] += writing == "vertical"
         fragments, ruby = without_ruby(find_fragments(characters, writing))

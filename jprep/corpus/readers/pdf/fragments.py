@@ -21,6 +21,10 @@ Writing = Literal["horizontal", "vertical"]
 _OTHER: dict[Writing, Writing] = {"horizontal": "vertical", "vertical": "horizontal"}
 _ALONG, _ACROSS = 1, 2
 
+SMALLEST_GUTTER = 0.3
+"""Smallest space between columns, in sizes of a character. A last line of one character ends where an indented line
+begins, and is no column beside it."""
+
 # Lengths are in sizes of the larger of two characters.
 _SAME_LINE = 0.4  # between the middles of two characters of a line
 _OVERLAP = 0.5  # of two characters that follow each other

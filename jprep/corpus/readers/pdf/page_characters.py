@@ -35,6 +35,7 @@ class Characters(NamedTuple):
         unmapped: number of characters that are mapped to no code point.
         oblique: number of characters that were left out because they stand at an angle, as watermarks do.
         outside: number of characters that were left out because they are not on the page as it is shown.
+        invisible: number of characters that were left out because they are controls, or have no place.
     """
 
     text: str
@@ -46,6 +47,7 @@ class Characters(NamedTuple):
     unmapped: int
     oblique: int
     outside: int
+    invisible: int
 
 
 class _Character(NamedTuple):
@@ -65,9 +67,10 @@ def read_characters(page: Any) -> Characters:
     """Return the characters of a page of pypdfium2."""
     content = page.get_textpage()
     try:
-        found = list(_characters(content.raw, content.count_chars()))
+        read = list(_characters(content.raw, content.count_chars()))
     finally:
         content.close()
+    found = [each for each in read if each]
     width, height = page.get_size()
     boxes = _shown(np.array([each.box for each in found], np.float64).reshape(-1, 4), page)
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
@@ -83,6 +86,7 @@ def read_characters(page: Any) -> Characters:
         sum(not found[index].mapped for index in shown),
         sum(each.oblique for each in found),
         inside.count(False),
+        read.count(None),
     )
 
 
@@ -93,8 +97,8 @@ def has_text(page: Any) -> bool:
     return next(iter(page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT])), None) is not None
 
 
-def _characters(content: Any, count: int) -> Iterator[_Character]:
-    """Yield what is no white space; PDFium's own additions are left out."""
+def _characters(content: Any, count: int) -> Iterator[_Character | None]:
+    """Yield what is no white space, and None for what is invisible; PDFium's own additions are left out."""
     import pypdfium2.raw as pdfium
 
     space, high, box = "", 0, pdfium.FS_RECTF()
@@ -111,12 +115,15 @@ def _characters(content: Any, count: int) -> Iterator[_Character]:
         character = "" if pdfium.FPDFText_HasUnicodeMapError(content, index) == 1 else _known(code)
         if character and character.isspace():
             space += character
-        elif character is not _CONTROL and pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box)):
-            place = (box.left, box.top, box.right, box.bottom)
-            if all(map(math.isfinite, place)):
-                angle = pdfium.FPDFText_GetCharAngle(content, index)
-                yield _Character(character or UNMAPPED, space, place, angle, bool(character))
-                space = ""
+            continue
+        placed = character is not _CONTROL and pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box))
+        place = (box.left, box.top, box.right, box.bottom)
+        if not placed or not all(map(math.isfinite, place)):
+            yield None
+            continue
+        angle = pdfium.FPDFText_GetCharAngle(content, index)
+        yield _Character(character or UNMAPPED, space, place, angle, bool(character))
+        space = ""
 
 
 def _is_sideways(angle: float, turned: int) -> bool:

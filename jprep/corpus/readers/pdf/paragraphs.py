@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jprep.corpus.readers.pdf.fragments import Fragment, on_one_line
+from jprep.corpus.readers.pdf.fragments import SMALLEST_GUTTER, Fragment, on_one_line
 from jprep.display_width import is_wide
 
 _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
@@ -95,7 +95,9 @@ def _columns(page: Sequence[Fragment]) -> Iterator[list[Fragment]]:
 def _lies_below(above: Fragment, below: Fragment) -> bool:
     if on_one_line(above, below) or below.middle < above.middle:
         return False
-    return below.start < above.end and above.start < below.end and below.top - above.bottom < 4 * above.size
+    slack = SMALLEST_GUTTER * above.size
+    overlap = below.start < above.end + slack and above.start < below.end + slack
+    return overlap and below.top - above.bottom < 4 * above.size
 
 
 def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:

@@ -32,6 +32,7 @@ _TALLIES = {
     "margins": "margins.deleted",
     "oblique": "oblique.deleted",
     "outside": "outside.deleted",
+    "invisible": "invisible.deleted",
     "unmapped": "unmapped.replaced",
     "radicals": "radicals.replaced",
     "line_breaks": "line_breaks.joined",

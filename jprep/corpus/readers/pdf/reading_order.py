@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from jprep.corpus.readers.pdf.fragments import Fragment, follow, on_one_line
+from jprep.corpus.readers.pdf.fragments import SMALLEST_GUTTER, Fragment, follow, on_one_line
 
 MOST_FRAGMENTS = 500
 """Fragments of a page that the rules are applied to: their time grows with the third power. Others are read by rows."""
@@ -75,9 +75,10 @@ def _before(fragments: Sequence[Fragment]) -> NDArray[np.bool_]:
     """Return an array of shape [fragments, fragments]: whether one comes before the other by the rules."""
     start, end = (np.array([getattr(each, name) for each in fragments]) for name in ("start", "end"))
     middle = np.array([each.middle for each in fragments])
-    overlap = (start[:, None] < end) & (start < end[:, None])
+    reach = end + SMALLEST_GUTTER * np.array([each.size for each in fragments])
+    overlap = (start[:, None] < reach) & (start < reach[:, None])
     above = middle[:, None] < middle
-    behind = end[:, None] <= start
+    behind = reach[:, None] <= start
     for index in range(len(fragments)):
         between = (middle < middle[index])[:, None] & (middle > middle[index])
         behind &= ~((between | between.T) & overlap[index][:, None] & overlap[index])

@@ -17,7 +17,7 @@ from jprep.corpus.readers.pdf.radicals import replace_radicals
 from jprep.corpus.readers.pdf.reader import PdfReader
 from jprep.errors import InputError, MachineError
 from jprep.testing.conformance.reader import ReaderSuite
-from tests.fakes.pdfs import PARAGRAPHS, Layout, make_page, make_pdf, plain
+from tests.fakes.pdfs import PARAGRAPHS, Layout, make_page, make_pdf, mapped_pdf, plain
 
 TEXT = "\n".join(PARAGRAPHS)
 TITLE = "山の道しるべ"
@@ -85,6 +85,24 @@ def test_text_is_read_in_order(layout: Layout) -> None:
     assert found.text == "\n".join([layout.title] * bool(layout.title) + list(LONG))
     assert found.counts.get("vertical_pages", 0) == layout.vertical * found.pages
     assert found.counts.get("margins", 0) == (bool(layout.header) + layout.numbers) * found.pages
+
+
+SHORT = "峠の茶屋の跡には、古い石の道しるべだけが、草の中に残っている"
+"""As long as a line: its last character stands below the indentation."""
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(vertical=True), Layout(columns=2)], ids=str)
+def test_a_last_line_of_one_character_is_the_last(layout: Layout) -> None:
+    length = {(False, 1): 30, (True, 1): 45, (False, 2): 14}[layout.vertical, layout.columns]
+    short = (SHORT * 2)[:length]
+    paragraphs = [PARAGRAPHS[0], short, PARAGRAPHS[1], short, PARAGRAPHS[4]]
+    assert extracted(make_pdf(paragraphs, layout)).text == "\n".join(paragraphs)
+
+
+def test_invisible_characters_are_left_out_and_counted() -> None:
+    found = extracted(mapped_pdf("Ab cX de", {"X": 0x200B, "e": 0x200F}))
+    assert found.text == "Ab c d"
+    assert found.counts == {"invisible": 2}
 
 
 @pytest.mark.parametrize("vertical", [False, True])
