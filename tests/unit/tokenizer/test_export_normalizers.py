@@ -31,7 +31,7 @@ WIDTHS = "￥￮か\u3099は゜ヽ゛ Aは1"
 SIGNS = "\u0600\u0601\U000110bd"  # each forms a grapheme with the next character
 MARKS = "\u0301\u0323\u0483\u0484\u3099\u309a\u20e3\u200d\ufe0f"  # each forms a grapheme with the previous character
 OTHERS = "aZ0*(.é漢한국。、「𠮷😀👨🏽½ﬁ㌔\xa0\xa8\n\n\n\r\t\0\x0b\u2028\ufeff\ufdd0▁␤"
-DENSE = SPECIAL + TILDES + KANA + WIDTHS + SIGNS + MARKS + OTHERS + " 　" * 9 + "ーー—-‐‑ﾞﾟ゛゜ｶﾊ" * 3
+DENSE = SPECIAL + TILDES + KANA + WIDTHS + SIGNS + MARKS + OTHERS + " 　" * 9 + "ーー—-‐‑ﾞﾟ゛゜ｶﾊ" * 3 + "글글글"
 MASK = "<mask>"
 CHAINS: list[list[Any]] = [
     *([{"tilde": tilde}] for tilde in ("ignore", "remove", "normalize", "normalize_zenkaku")),
@@ -121,6 +121,7 @@ def stretches(tokenizer: Tokenizer, text: str) -> list[str]:
 @example(text="\ufeff\ufeffa\n 　\ufeff ー\n~\ufeff")
 @example(text="\u200d\ufeffa")
 @example(text=" \xa0a")
+@example(text="あ\n 글\n 　글 한\n글 \n\t 글")
 @example(text="～ é\n～\ufeff")
 @example(text="カ \u0483ﾊ\u0484")
 @example(text="ﾊﾟ\u0601ﾊﾟﾟﾞ１\u0301う\u0483ﾞ")
