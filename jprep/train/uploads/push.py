@@ -94,8 +94,8 @@ class Pusher:
 
     def _is_due(self) -> bool:
         every, begun = self._push.every, self._begun or 0
-        if self._failed_at:
-            return time.monotonic() - self._failed_at > RETRY_SECONDS
+        if self._failed_at and time.monotonic() - self._failed_at > RETRY_SECONDS:
+            return True
         return bool(every) and self._committed // every > begun // every
 
     def _busy(self) -> bool:

@@ -161,10 +161,12 @@ def test_every_second_checkpoint_is_uploaded(hub: HubServer, tmp_path: Path) -> 
     assert read_job(run).fingerprint == read_job(trained_run(tmp_path / "other")).fingerprint
 
 
+@pytest.mark.parametrize(("seconds", "saved"), [(0.0, False), (3600.0, True)])
 def test_a_failed_upload_is_reported_and_tried_again(
-    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, saved: bool
 ) -> None:
-    monkeypatch.setattr(push_module, "RETRY_SECONDS", 0.0)
+    """It is tried again after some time, or when the next is due."""
+    monkeypatch.setattr(push_module, "RETRY_SECONDS", seconds)
     run, said = pushing_run(tmp_path, every=1), []
     pusher = Pusher(run, read_job(run), said.append)
     pusher.update()
@@ -175,6 +177,10 @@ def test_a_failed_upload_is_reported_and_tried_again(
     assert "the upload of step 10 to acme/small failed" in said[0]
     assert not (run / "push.json").exists()
     save(run, 15, 3.0)
+    if saved:
+        pusher.update()
+        assert not pusher._busy()
+        checkpoint_event(run, 15)
     pusher.update()
     wait(pusher)
     assert last(run).step == 15
