@@ -56,6 +56,12 @@ def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, said
 
 
+def handles_sigterm(process: int) -> bool:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    [mask] = [line.split()[1] for line in lines if line.startswith("SigCgt")]
+    return bool(int(mask, 16) >> signal.SIGTERM - 1 & 1)
+
+
 def starts(run: Path) -> list[int]:
     return [event.step for event in read_events(run) if event.kind == "start"]
 
@@ -108,7 +114,8 @@ def test_a_fatal_error_on_another_host_ends_the_run_with_its_reason(
 def test_of_two_processes_with_the_same_rank_one_joins_the_run(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
     both = [join(started, run), join(started, run)]
-    assert train(run, PAUSE="0.02") == 0
+    await_true(lambda: all(handles_sigterm(one.pid) for one in both))  # they wait for the run, which is short
+    assert train(run, PAUSE="0.05") == 0
     (first, words), (second, others) = (end_of(one) for one in both)
     assert first == second == 0
     assert (words + others).count("another process has joined this attempt as 1") == 1
