@@ -144,7 +144,7 @@ def test_a_supervisor_whose_run_was_taken_over_changes_nothing(tmp_path: Path) -
     other = threading.Thread(target=take_over)
     other.start()
     with pytest.raises(MachineError, match="another process has taken over"):
-        supervise(run, plan_of(run, PAUSE="0.05"), say=lambda text: None, backoff=0.01)
+        supervise(run, plan_of(run, PAUSE="0.2"), say=lambda text: None, backoff=0.01)
     other.join()
     assert (run / "LOCK").read_text() == "theirs\n" and (run / RANKS).exists()
     with pytest.raises(ProcessLookupError):

@@ -147,7 +147,7 @@ def test_under_nohup_sighup_is_ignored(tmp_path: Path, started: Started) -> None
         other = join(started, run)
     finally:
         signal.signal(signal.SIGHUP, before)
-    first = supervisor(started, run, PAUSE="0.02")
+    first = supervisor(started, run, PAUSE="0.05")
     await_true(lambda: len(live_ranks(run)) == 2)
     other.send_signal(signal.SIGHUP)
     assert first.wait(600) == 0 and end_of(other)[0] == 0
@@ -157,7 +157,7 @@ def test_a_host_waits_for_a_stopped_or_failed_run_to_start_again(tmp_path: Path,
     run = small_run(tmp_path)
     record_event(run, "end", 0, {"code": 3}, "no device")
     other = join(started, run)
-    first = supervisor(started, run, PAUSE="0.02")
+    first = supervisor(started, run, PAUSE="0.1")
     await_true(lambda: any(event.kind == "checkpoint" for event in read_events(run)))
     first.send_signal(signal.SIGTERM)
     assert first.wait(600) == 130 and other.poll() is None
@@ -167,7 +167,7 @@ def test_a_host_waits_for_a_stopped_or_failed_run_to_start_again(tmp_path: Path,
 
 def test_on_a_stop_signal_it_stays_until_both_have_saved(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
-    first, other = supervisor(started, run, PAUSE="0.05"), join(started, run)
+    first, other = supervisor(started, run, PAUSE="0.1"), join(started, run)
     await_true(lambda: len(live_ranks(run)) == 2 and starts(run))
     other.send_signal(signal.SIGUSR1)
     first.send_signal(signal.SIGUSR1)
@@ -177,7 +177,7 @@ def test_on_a_stop_signal_it_stays_until_both_have_saved(tmp_path: Path, started
 
 def test_on_a_second_sigterm_it_kills_its_worker(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
-    supervisor(started, run, PAUSE="0.1")
+    supervisor(started, run, PAUSE="0.5")
     other = join(started, run)
     await_true(lambda: len(live_ranks(run)) == 2)
     other.terminate()
@@ -188,6 +188,6 @@ def test_on_a_second_sigterm_it_kills_its_worker(tmp_path: Path, started: Starte
 
 def test_a_run_whose_processes_are_all_on_one_machine_is_not_joined(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
-    supervisor(started, run, machines=1, PAUSE="0.1")
+    supervisor(started, run, machines=1, PAUSE="2")
     found, said = end_of(join(started, run))
     assert found == 2 and "there is no process 1: the run has 1 host" in said

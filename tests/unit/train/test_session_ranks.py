@@ -101,7 +101,7 @@ def test_on_sigterm_both_ranks_save(
     uninterrupted: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = ready(tmp_path)
-    process = start(started, run, PAUSE="0.05")
+    process = start(started, run, PAUSE="0.3")
     await_true(lambda: saved(run))
     process.send_signal(signal.SIGTERM)
     assert process.wait(600) == 130
@@ -119,7 +119,7 @@ def test_after_a_killed_rank_all_are_restarted(
     rank: int, uninterrupted: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = ready(tmp_path)
-    process = start(started, run, PAUSE="0.03")
+    process = start(started, run, PAUSE="0.2")
     await_true(lambda: saved(run) and len(live_ranks(run)) == 2)
     os.kill(live_ranks(run)[rank], signal.SIGKILL)
     assert process.wait(600) == 0
@@ -132,7 +132,7 @@ def test_ranks_left_by_a_dead_launcher_are_killed(
     uninterrupted: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = ready(tmp_path)
-    process = start(started, run, PAUSE="0.03")
+    process = start(started, run, PAUSE="0.2")
     await_true(lambda: saved(run) and len(live_ranks(run)) == 2)
     before = live_ranks(run)
     os.kill(int(state(before[0])[1]), signal.SIGKILL)

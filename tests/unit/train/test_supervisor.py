@@ -228,7 +228,7 @@ def test_on_a_signal_it_saves_and_the_same_call_resumes(
     tmp_path: Path, uninterrupted: str, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = small_run(tmp_path)
-    process = start(started, run, PAUSE="0.03")
+    process = start(started, run, PAUSE="0.1")
     await_true(lambda: "checkpoint" in kinds(run))
     process.send_signal(signal.SIGTERM)
     assert process.wait(600) == 130
@@ -251,7 +251,7 @@ def test_of_several_reasons_to_give_up_the_first_counts(tmp_path: Path) -> None:
 
 def test_on_a_second_signal_it_stops_at_once(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     run = small_run(tmp_path)
-    process = start(started, run, PAUSE="0.03", IGNORE="1")
+    process = start(started, run, PAUSE="0.2", IGNORE="1")
     await_true(lambda: "checkpoint" in kinds(run))
     [worker] = live_ranks(run)
     process.send_signal(signal.SIGTERM)
@@ -274,7 +274,7 @@ def test_workers_exit_when_the_supervisor_is_killed(tmp_path: Path, started: lis
 
 def test_one_supervisor_at_a_time(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     run = small_run(tmp_path)
-    process = start(started, run, PAUSE="0.2")
+    process = start(started, run, PAUSE="2")
     await_true(lambda: "start" in kinds(run))
     with pytest.raises(MachineError, match="another jprep is running"):
         supervise(run, plan_of(run))

@@ -145,7 +145,7 @@ def test_a_process_that_hangs_on_another_host_is_killed(tmp_path: Path, monkeypa
         clock.run(1)
 
     thread = in_thread(suspend)
-    assert train(run, placed(run, PAUSE="0.05"), said) == 0
+    assert train(run, placed(run, PAUSE="0.1"), said) == 0
     thread.join()
     assert "no sign of life" in said[0] and len(starts(run)) == 2
 
@@ -154,7 +154,7 @@ def test_a_stopped_run_saves_on_all_hosts(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     for number, code_of_end in ((signal.SIGTERM, 130), (signal.SIGUSR1, 75)):
         before = len(starts(run))
-        process = supervisor(run, placed(run, PAUSE="0.05"))
+        process = supervisor(run, placed(run, PAUSE="0.2"))
         await_true(lambda before=before: len(starts(run)) > before)
         process.send_signal(number)
         assert process.wait(600) == code_of_end
