@@ -145,7 +145,7 @@ def state(process: int) -> list[str]:
     """Return the kernel's state letter of a process and its parent; "" if it does not exist."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
-    except FileNotFoundError:
+    except OSError:  # it ended before it was opened, or before it was read
         return ["", ""]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -71,9 +72,9 @@ def launcher(run: Path, number: int) -> int:
     """Return the process id of a host's launcher."""
     wanted = ["-m", "jprep.train.hosts.host_launcher", str(run), read_plan(run).env[ATTEMPT], str(number)]
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        words = path.read_bytes().decode(errors="replace").split("\0")[1:-1] if path.exists() else []
-        if words == wanted:
-            return int(path.parent.name)
+        with contextlib.suppress(OSError):  # it has ended
+            if path.read_bytes().decode(errors="replace").split("\0")[1:-1] == wanted:
+                return int(path.parent.name)
     raise AssertionError(f"there is no launcher {number}")
 
 
