@@ -22,7 +22,7 @@ from jprep.io.shared.beats import BeatFile, Timing
 from jprep.io.shared.file_systems import LOCKS_VARIABLE
 from jprep.io.shared.held import check_held
 from jprep.io.shared.host import Holder
-from jprep.io.shared.lease import evict, lease_folder
+from jprep.io.shared.lease import LeaseWatch, evict, lease_folder
 from jprep.train.launcher.multihost import multihost_note
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.attempt import AttemptWatch, announce_attempt, is_current_attempt
@@ -87,9 +87,10 @@ def test_the_supervisor_of_another_host_is_watched(tmp_path: Path, monkeypatch: 
 
 def test_ranks_of_other_hosts_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locks, "TIMING", Timing(0.05, 0.2, 0.5))
-    file = elsewhere(tmp_path / RANKS / "rank-00001")
+    file, look = elsewhere(tmp_path / RANKS / "rank-00001"), LeaseWatch.look
     (tmp_path / RANKS / "rank-00001").write_text("7 node/boot/pid\n")
-    with beating(file), pytest.raises(MachineError, match="do not exit") as error:
+    with monkeypatch.context() as patched, pytest.raises(MachineError, match="do not exit") as error:
+        patched.setattr(LeaseWatch, "look", lambda watch: file.change() or look(watch))  # a beat before each look
         clear_ranks(tmp_path, timeout=0, remote_timeout=2)
     assert "7 on node" in str(error.value)
     clear_ranks(tmp_path)  # it shows no changes any more
