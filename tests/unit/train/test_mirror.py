@@ -25,6 +25,7 @@ from jprep.train.uploads import ownership as ownership_module
 from jprep.train.uploads.mirror import open_mirror
 from jprep.train.uploads.mirrored_run import MirroredRun
 from jprep.train.uploads.ownership import OWNER, Ownership
+from tests.conftest import PATIENCE
 from tests.fakes.small_dataset import SPLITS, lay_out
 from tests.fakes.small_run import job_of, plan_of, weights
 
@@ -255,9 +256,9 @@ def test_an_owner_goes_on_after_an_unknown_error_of_the_store(
 
     with monkeypatch.context() as broken:
         broken.setattr(type(store), "cat_file", fail)
-        assert failed.wait(20)
+        assert failed.wait(PATIENCE)
     before = owner._owner.renewals
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while owner._owner.renewals == before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert owner._owner.renewals > before

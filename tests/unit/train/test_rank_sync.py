@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from jprep.errors import MachineError
 from jprep.train.run.ranks import RANKS
 from jprep.train.worker.rank_sync import Decision, RankSync
+from tests.conftest import PATIENCE
 from tests.fakes.small_run import in_thread
 
 
-def ranks(run: Path, timeout: float = 20) -> tuple[RankSync, RankSync]:
+def ranks(run: Path, timeout: float = PATIENCE) -> tuple[RankSync, RankSync]:
     (run / RANKS).mkdir(exist_ok=True)
     return RankSync(run, "one", 0, 2, timeout), RankSync(run, "one", 1, 2, timeout)
 
@@ -28,7 +29,7 @@ def test_both_ranks_get_the_same_decision(
     heard: list[Decision] = []
     other = in_thread(lambda: heard.extend(second.decide(str(step), Decision()) for step in range(len(wishes))))
     decided = [first.decide(str(step), Decision(*wish)) for step, wish in enumerate(wishes)]
-    other.join(20)
+    other.join(PATIENCE)
     assert heard == decided == [Decision(*wish) for wish in wishes]
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from jprep.errors import ConfigError
 from jprep.train.launcher.service import NOT_RESTARTED, Service, cron_line, systemd_unit, unit_name
 from jprep.train.launcher.start_command import COMMAND, StartCommand, read_command, write_command
+from tests.conftest import PATIENCE
 
 HOSTILE = [
     "a b", "it's", '"quoted"', "100%", "$HOME", "${A}", "back\\slash", "tab\there", "line\nbreak", "%n %%", "~", "東京",
@@ -119,7 +120,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     found = service(folder, [str(program), "train", *HOSTILE], environment={"A": "%n $B \"c'"})
     path = tmp_path / "jprep-small.service"
     path.write_text(systemd_unit(found), encoding="utf-8")
-    done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=PATIENCE)
     assert "jprep-small" not in done.stderr and done.returncode == 0, done.stderr
 
 
@@ -127,7 +128,7 @@ def run_cron(line: str, **env: str) -> None:
     """Run a line of a crontab as cron does."""
     minutes, command = line.rstrip("\n").split(" * * * * ", 1)
     assert minutes == "*/10" and not re.search(r"(?<!\\)%", command)
-    subprocess.run(["/bin/sh", "-c", command.replace("\\%", "%")], check=True, timeout=60, env=dict(os.environ, **env))
+    subprocess.run(["/bin/sh", "-c", command.replace("\\%", "%")], check=True, timeout=PATIENCE, env=dict(os.environ, **env))
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 130])

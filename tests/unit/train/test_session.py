@@ -27,7 +27,7 @@ from jprep.train.run.directory import checkpoints_of
 from jprep.train.run.events import read_events
 from jprep.train.run.ranks import RankLock
 from jprep.train.worker.session import DueActions, Session, run_worker
-from tests.conftest import environment
+from tests.conftest import PATIENCE, environment
 from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, all_ranks, in_thread, small_run
 
 
@@ -149,7 +149,7 @@ def test_ranks_agree_on_when_to_stop(tmp_path: Path) -> None:
     first = Session(run, 0, 2)
     os.kill(os.getpid(), signal.SIGTERM)
     due_of_rank[0] = go(first)
-    thread.join(10)
+    thread.join(PATIENCE)
     assert (
         due_of_rank[0]
         == due_of_rank[1]

@@ -184,7 +184,7 @@ def test_a_rank_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
 
 def test_a_rank_on_another_host_is_not_signalled_here(tmp_path: Path) -> None:
     run = ready(tmp_path)
-    bystander = subprocess.Popen(["sleep", "60"])
+    bystander = subprocess.Popen(["sleep", "3600"])
     with closing(RankLock(run, 0)):
         (run / "ranks" / "rank-00000").write_text(f"{bystander.pid} elsewhere\n")
         assert live_ranks(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
