@@ -19,7 +19,7 @@ from jprep.corpus.quality.labelled import add_labels
 from jprep.corpus.quality.training import TrainingInput
 from jprep.corpus.signals.batch import TextBatch
 from jprep.errors import ConfigError, DamagedError, Interrupted, MachineError, MismatchError
-from tests.conftest import digests
+from tests.conftest import PATIENCE, digests
 from tests.fakes.chat_server import ChatServer, Reply, chat_server, completion
 
 DOCS = [Document(f"own:{number}", "own", "", "", f"文書{number}") for number in range(12)]
@@ -32,8 +32,10 @@ def good_answer(prompt: str, attempt: int) -> Reply:
     return completion(f"10点満点ではない。Score: {SCORES[prompt]}")
 
 
-def run(server: ChatServer, folder: Path, budget: Budget = ALL, **options: object) -> JudgeResult:
-    endpoint = EndpointOptions(server.url, "secret-key", timeout_s=1.0, retry_for_s=20.0)
+def run(
+    server: ChatServer, folder: Path, budget: Budget = ALL, timeout_s: float = PATIENCE, **options: object
+) -> JudgeResult:
+    endpoint = EndpointOptions(server.url, "secret-key", timeout_s=timeout_s, retry_for_s=PATIENCE)
     config = msgspec.structs.replace(CONFIG, **{key: options.pop(key) for key in ("model",) if key in options})
     return judge(lambda: iter(DOCS), config, budget, endpoint, folder, **options)  # type: ignore[arg-type]
 
@@ -42,8 +44,12 @@ def failing_first(failure: Callable[[], Reply | None]) -> Callable[[str, int], R
     return lambda prompt, attempt: failure() if attempt == 1 and prompt.endswith("3") else good_answer(prompt, attempt)
 
 
+TIMEOUT = 5.0
+"""Seconds after which a request is given up that hangs: others take so long only if this process is suspended."""
+
+
 def hang() -> None:
-    time.sleep(1.5)
+    time.sleep(TIMEOUT + 1)
 
 
 FAILURES: dict[str, Callable[[], Reply | None]] = {
@@ -66,7 +72,7 @@ def test_failures_are_retried_and_do_not_change_the_labels(name: str, tmp_path: 
     with chat_server(good_answer) as server:
         run(server, tmp_path / "calm")
     with chat_server(failing_first(FAILURES[name])) as server:
-        found = run(server, tmp_path / "rough")
+        found = run(server, tmp_path / "rough", timeout_s=TIMEOUT if name == "hangs" else PATIENCE)
         assert found.retries == 1 and found.asked == 12 and server.prompts["採点：文書3"] == 2
     assert digests(tmp_path / "rough") == digests(tmp_path / "calm")
     assert {each.id: each.score for each in read_labels(tmp_path / "rough")} == {
@@ -110,7 +116,7 @@ def test_a_dead_server_is_given_up_and_replies_are_kept(tmp_path: Path) -> None:
         return None if prompt.endswith("7") else good_answer(prompt, attempt)
 
     with chat_server(answer) as server:
-        endpoint = EndpointOptions(server.url, timeout_s=1.0, retry_for_s=0.2)
+        endpoint = EndpointOptions(server.url, timeout_s=PATIENCE, retry_for_s=0.2)
         with pytest.raises(MachineError, match="no usable answer"):
             judge(lambda: iter(DOCS), CONFIG, Budget(concurrency=1), endpoint, tmp_path / "labels")
     with chat_server(good_answer) as server:
@@ -121,7 +127,7 @@ def test_a_dead_server_is_given_up_and_replies_are_kept(tmp_path: Path) -> None:
 def test_a_page_instead_of_a_reply_is_shown_without_the_key(tmp_path: Path) -> None:
     page = "<html>ログイン secret-key \x1b[2J</html>" + " " * 5000
     with chat_server(lambda prompt, attempt: (200, {}, page.encode())) as server:
-        endpoint = EndpointOptions(server.url, "secret-key", timeout_s=1.0, retry_for_s=0.2)
+        endpoint = EndpointOptions(server.url, "secret-key", timeout_s=PATIENCE, retry_for_s=0.2)
         with pytest.raises(MachineError, match="ログイン") as error:
             judge(lambda: iter(DOCS), CONFIG, Budget(), endpoint, tmp_path / "labels")
     assert "secret-key" not in str(error.value) and "\x1b" not in str(error.value) and len(str(error.value)) < 1500
@@ -202,7 +208,7 @@ def test_a_reply_is_on_the_disk_while_the_next_documents_are_sought(tmp_path: Pa
     def read() -> Iterator[Document]:
         passes.append(len(passes))
         yield DOCS[0]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while passes[-1] == 1 and not list(tmp_path.rglob("replies")) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert passes[-1] == 0 or list(tmp_path.rglob("replies"))
