@@ -111,13 +111,13 @@ def test_a_malformed_token_is_not_shown(hub: HubServer, token: str) -> None:
 
 
 def test_no_network_is_an_error_of_the_machine(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
-    with pytest.raises(UnavailableError, match="cannot be reached"):
-        download("acme/bert")
-    with pytest.raises(UnavailableError, match="cannot be reached"):
-        check_access("acme/bert")
+    with socket.socket() as deaf:  # it does not listen, and nobody else can meanwhile
+        deaf.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{deaf.getsockname()[1]}")
+        with pytest.raises(UnavailableError, match="cannot be reached"):
+            download("acme/bert")
+        with pytest.raises(UnavailableError, match="cannot be reached"):
+            check_access("acme/bert")
 
 
 def test_the_cache_serves_while_the_hub_is_down(hub: HubServer, caplog: pytest.LogCaptureFixture) -> None:
