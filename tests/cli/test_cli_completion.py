@@ -126,7 +126,7 @@ def test_zsh_completes(tmp_path: Path, jprep: Run) -> None:
     program = r"""
         zmodload zsh/zpty
         zpty shell zsh -i
-        wait_for() { local seen= part; repeat 300; do
+        wait_for() { local seen= part; repeat 6000; do
             zpty -r -t shell part 2>/dev/null && seen+=$part || sleep 0.1
             [[ $seen == *$1* ]] && break; done; print -r -- ${(V)seen} }
         wait_for 'ready>' >/dev/null

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jprep import samples
-from tests.conftest import COMMAND, Run, environment
+from tests.conftest import COMMAND, PATIENCE, Run, environment
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def on_a_terminal(words: list[str], answers: list[str], cwd: Path) -> tuple[int,
     if not pid:
         os.chdir(cwd)
         os.execve(COMMAND, [COMMAND, *words], environment())
-    shown, typed, deadline = "", list(answers), time.monotonic() + 120
+    shown, typed, deadline = "", list(answers), time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             shown += os.read(terminal, 1 << 16).decode("utf-8", "replace")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run, digests
+from tests.conftest import PATIENCE, Run, digests
 from tests.fakes.hugging_face import write_wordpiece
 
 SMALL = ("--vocab-size", 1500, "--alphabet", 700)
@@ -124,7 +124,8 @@ def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, P
     lines = tmp_path / "lines.json"
     lines.write_text(json.dumps(LINES), encoding="utf-8")
     folders = [str(folder) for folder in trained.values()]
-    done = subprocess.run([python, "-c", LOADED, str(lines), *folders], capture_output=True, check=True, timeout=120)
+    command = [python, "-c", LOADED, str(lines), *folders]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE)
     for folder, found in json.loads(done.stdout).items():
         tokenizer = jprep.load_tokenizer(folder)
         assert found["size"] == tokenizer.vocab_size

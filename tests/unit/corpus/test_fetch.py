@@ -21,8 +21,9 @@ from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import FetchedFile, fetch
 from jprep.corpus.download.remote import RetryPolicy
 from jprep.errors import ConfigError, InputError, MachineError
+from tests.conftest import PATIENCE
 
-QUICK = RetryPolicy(tries=3, pause_s=0.0, timeout_s=5.0)
+QUICK = RetryPolicy(tries=3, pause_s=0.0, timeout_s=PATIENCE)
 DATA = hashlib.shake_256(b"jprep").digest(1_500_000)
 NAME = "xxwiki-20260401-pages.xml.bz2"
 

@@ -128,7 +128,8 @@ def run_cron(line: str, **env: str) -> None:
     """Run a line of a crontab as cron does."""
     minutes, command = line.rstrip("\n").split(" * * * * ", 1)
     assert minutes == "*/10" and not re.search(r"(?<!\\)%", command)
-    subprocess.run(["/bin/sh", "-c", command.replace("\\%", "%")], check=True, timeout=PATIENCE, env=dict(os.environ, **env))
+    words = ["/bin/sh", "-c", command.replace("\\%", "%")]
+    subprocess.run(words, check=True, timeout=PATIENCE, env=os.environ | env)
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 130])

@@ -22,6 +22,7 @@ from jprep.corpus.segmenters import analyzer_client, child_process
 from jprep.corpus.segmenters.jumanpp import JumanppSegmenter, configured_model, parse_words
 from jprep.errors import ConfigError, MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES, SegmenterSuite, check
+from tests.conftest import PATIENCE
 
 
 class TestContract(SegmenterSuite):
@@ -144,7 +145,8 @@ def test_interrupt_discards_partial_answers(make, monkeypatch):
 
 def gone(pid: int) -> bool:
     """Wait until the process has exited."""
-    for _ in range(200):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
