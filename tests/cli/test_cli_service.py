@@ -31,7 +31,7 @@ def _setting(unit: str, name: str) -> str:
 
 def _start_and_kill(folder: Path, words: list[str], env: dict[str, str], step: int) -> None:
     """Start a command, and kill all of its processes once a step is saved."""
-    slow = environment(**env, PAUSE="0.05")
+    slow = environment(**env, PAUSE="0.2")
     with subprocess.Popen([COMMAND, *words], cwd=folder, env=slow, start_new_session=True) as process:
         await_true(lambda: (folder / RUN / "checkpoints" / f"step-{step:08}" / "COMMIT.json").exists())
         os.killpg(process.pid, signal.SIGKILL)

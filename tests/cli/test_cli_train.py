@@ -59,7 +59,7 @@ def test_a_recipe_is_trained_and_the_next_command_is_printed(workspace: Workspac
 def test_a_terminal_shows_the_progress(workspace: Workspace) -> None:
     reader, terminal = os.openpty()
     command = [COMMAND, *TRAIN]
-    env = environment(**workspace.env, PAUSE="0.05", TERM="xterm", COLUMNS="140")
+    env = environment(**workspace.env, PAUSE="0.15", TERM="xterm", COLUMNS="140")
     with subprocess.Popen(
         command, cwd=workspace.folder, env=env, stderr=terminal, stdout=subprocess.DEVNULL
     ) as process:
@@ -180,7 +180,7 @@ def _splits(folder: Path) -> list[dict[str, Any]]:
 
 def test_a_stopped_run_prints_the_command_that_resumes_it_with_the_same_result(workspace: Workspace) -> None:
     command = [COMMAND, *TRAIN, "--resume", "never"]
-    env = environment(**workspace.env, PAUSE="0.1")
+    env = environment(**workspace.env, PAUSE="0.2")
     process = subprocess.Popen(command, cwd=workspace.folder, env=env, stderr=subprocess.PIPE, text=True)
     events = workspace.folder / RUN / "events.jsonl"
     await_true(lambda: events.exists() and '"log"' in events.read_text())
@@ -198,7 +198,7 @@ def test_a_closed_terminal_makes_the_run_save_and_exit(workspace: Workspace) -> 
     if not process:
         os.chdir(workspace.folder)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` has it ignored
-        os.execve(COMMAND, [COMMAND, *TRAIN], environment(**workspace.env, PAUSE="0.1", TERM="xterm"))
+        os.execve(COMMAND, [COMMAND, *TRAIN], environment(**workspace.env, PAUSE="0.2", TERM="xterm"))
     run = workspace.folder / RUN
     os.set_blocking(terminal, False)
 
