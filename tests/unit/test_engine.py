@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
+from jprep.engine.executors import local
 from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import differences, fingerprint, plain
 from jprep.engine.runner import TaskRunner, list_outputs, refuse_mismatch, run_stage, sum_counts
@@ -230,12 +233,11 @@ def test_output_of_libraries_does_not_mix_with_the_answers(tmp_path: Path, capfd
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_stopping_is_asked_before_each_task(workers: int, tmp_path: Path) -> None:
-    def enough() -> bool:
-        return (tmp_path / "out/0002").exists()
-
+    answers = iter([False] * 3)
     with pytest.raises(Interrupted):
-        run_stage(Squares(list(range(50))), tmp_path, tmp_path / "state", Local(workers, enough), Watch())
-    assert 3 <= len(committed(tmp_path)) <= 3 + workers * 2
+        stopping = Local(workers, lambda: next(answers, True))
+        run_stage(Squares(list(range(50))), tmp_path, tmp_path / "state", stopping, Watch())
+    assert committed(tmp_path) == ["0000", "0001", "0002"]
     assert len(run(Squares(list(range(50))), tmp_path, workers)) == 50
 
 
@@ -244,10 +246,37 @@ def test_an_abandoned_run_ends_its_workers_and_starts_no_task(tmp_path: Path) ->
     running = Local(2).map(job, Squares(list(range(200))).tasks())
     next(running)
     running.close()  # type: ignore[attr-defined]
-    time.sleep(0.5)
     done = sorted((tmp_path / "receipts").iterdir())
     time.sleep(0.5)
     assert sorted((tmp_path / "receipts").iterdir()) == done and len(done) < 200
+
+
+def test_a_worker_that_starts_after_its_run_was_abandoned_does_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers, abandoned, made = count(), threading.Event(), list[local._Worker]()
+
+    class Late(local._Worker):
+        """A worker; all but the first one start only when the run has been abandoned."""
+
+        def __init__(self) -> None:
+            if next(numbers):
+                assert abandoned.wait(600)
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(local, "_Worker", Late)
+    before = set(threading.enumerate())
+    job = TaskRunner(Squares(list(range(200))), tmp_path, tmp_path / "receipts", "f")
+    running = Local(2).map(job, Squares(list(range(200))).tasks())
+    next(running)
+    running.close()  # type: ignore[attr-defined]
+    done = sorted((tmp_path / "receipts").iterdir())
+    abandoned.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(600)
+    assert sorted((tmp_path / "receipts").iterdir()) == done
+    assert len(made) == 2 and all(worker._process.poll() is not None for worker in made)
 
 
 def test_one_worker_closes_its_steps(tmp_path: Path) -> None:

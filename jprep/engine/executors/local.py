@@ -168,7 +168,7 @@ class _Run:
         self._runner, self._tasks, self._idle, self._stopping = runner, tasks, idle, stopping
         self._next = threading.Lock()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._ended = threading.Event()
+        self._ended, self._abandoned = threading.Event(), threading.Event()
         self._busy: set[_Worker] = set()
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(size)]
 
@@ -189,6 +189,7 @@ class _Run:
             _check_stopping(self._stopping)
         finally:
             self._ended.set()
+            self._abandoned.set()
             for worker in list(self._busy):
                 worker.kill()
 
@@ -217,6 +218,9 @@ class _Run:
         death = ""
         for _ in range(_ATTEMPTS):
             worker = worker or self._get_worker()
+            if self._abandoned.is_set():  # perhaps it started after the others were killed
+                worker.kill()
+                return None
             try:
                 answer = worker.do(self._runner, task)
             except (EOFError, BrokenPipeError):
