@@ -32,7 +32,7 @@ def served(corpus: Path, *options: object) -> Iterator[str]:
             yield json.loads(process.stdout.readline())["url"]
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            process.wait(600)
 
 
 @pytest.fixture(scope="module")

@@ -82,6 +82,6 @@ class Numbers(Stage):
 
 
 def _wait_for_another_worker(begun: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline and len({line.split()[1] for line in begun.read_text().splitlines()}) < 2:
         time.sleep(0.05)

@@ -49,7 +49,7 @@ class Size(msgspec.Struct):
 
 
 def test_threads_may_decode_the_same_new_struct() -> None:
-    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
 
 

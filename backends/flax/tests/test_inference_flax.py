@@ -92,7 +92,7 @@ def test_the_server_answers_line_by_line_and_survives_invalid_requests(tmp_path:
     lines = [good, b"no json", b'{"task":"fill-mask","ids":[99999],"mask":4}', b'{"task":"judge","ids":[]}', good]
     lines.append(msgspec.json.encode(FillMask(ids=[MASK] * 65, mask=MASK)))
     command = [sys.executable, "-m", "jprep_flax.worker", "infer", str(folder)]
-    done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, timeout=300)
+    done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, timeout=600)
     answers = [msgspec.json.decode(line, type=Response) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     assert [bool(answer.error) for answer in answers] == [False, True, True, True, False, True]

@@ -29,7 +29,7 @@ def test_hosts_meet_in_the_run_directory_and_resume_together(tmp_path: Path) -> 
 @pytest.mark.parametrize(("code", "expected"), [("0", 0), ("3", 3), ("-9", 137)])
 def test_all_processes_end_if_one_fails(code: str, expected: int) -> None:
     ends = "import os, sys; os.kill(os.getpid(), 9) if sys.argv[1] == '-9' else sys.exit(int(sys.argv[1]))"
-    waits = "import time; time.sleep(60)"
+    waits = "import time; time.sleep(3600)"
     bad = subprocess.Popen([sys.executable, "-c", ends, code])
     other = subprocess.Popen([sys.executable, "-c", waits if expected else "pass"])
     assert launcher._wait([other, bad]) == expected

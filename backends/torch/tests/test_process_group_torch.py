@@ -38,6 +38,6 @@ def test_the_model_does_not_free_the_group(tmp_path: Path) -> None:
     group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     env = {**os.environ, **prepared.plan.env, **group}
     program = [sys.executable, "-c", TRAIN_AND_COUNT_THREADS, str(prepared.run)]
-    found = subprocess.run(program, capture_output=True, text=True, timeout=300, env=env)
+    found = subprocess.run(program, capture_output=True, text=True, timeout=600, env=env)
     assert found.returncode == 0, found.stderr
     assert [int(count) > 0 for count in found.stdout.split()] == [True, True]

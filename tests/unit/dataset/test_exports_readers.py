@@ -31,7 +31,7 @@ def real(variable: str, script: str, *arguments: object) -> Any:
         pytest.skip(f"{variable} names no Python")
     env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
     command = [python, "-c", script, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
