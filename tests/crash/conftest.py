@@ -18,8 +18,10 @@ from tests.conftest import COMMAND, PATIENCE, Distribution, digests, environment
 
 NOTES = 4
 PAUSES = """
-import os, time
+import os, signal, time
+from pathlib import Path
 from jprep.corpus.step import Normalizer
+from jprep.io import failpoints
 from jprep.plugins import hookimpl
 
 class Pausing(Normalizer):
@@ -28,13 +30,32 @@ class Pausing(Normalizer):
 
     def apply(self, text):
         time.sleep(float(os.environ.get("PAUSE", "0")))
+        while "HOLD" in os.environ and any(Path(os.environ["HOLD"]).glob("*.json")) and not released():
+            time.sleep(0.01)
         return text
+
+def released():
+    return Path(os.environ["RELEASE"]).exists()
+
+def die_once():
+    try:
+        os.close(os.open(os.environ["DIED"], os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if "DIED" in os.environ:
+    failpoints._ACTIONS["die"] = die_once
 
 @hookimpl
 def jprep_normalizers():
     return {"pausing": "pausing:Pausing"}
 """
-"""A normalizer as slow as a variable says: how long the work takes is no part of what it is."""
+"""A normalizer as slow as a variable says: how long the work takes is no part of what it is.
+
+Variables: PAUSE is the seconds that a text takes. HOLD is a folder of receipts: once it has one, texts wait until the
+file RELEASE exists. DIED is a file that the first process creates which dies at a failpoint; others then do not.
+"""
 
 
 class Work:
@@ -43,6 +64,7 @@ class Work:
     def __init__(self, folder: Path, recipe: Path, env: dict[str, str], server: CommandServer) -> None:
         self.folder, self._recipe, self._env, self._server = folder, recipe, env, server
         self._started: list[subprocess.Popen[str]] = []
+        self._released = folder.with_name(f"{folder.name}-released")
 
     def command(self, workers: int = 1, *more: object) -> list[str]:
         """The command's arguments."""
@@ -64,9 +86,19 @@ class Work:
         self._started.append(subprocess.Popen(command, env=environment(**self._env, **env), process_group=0, **pipes))
         return self._started[-1]
 
-    def disturb(self, failpoint: str, workers: int = 1) -> tuple[int, str]:
+    def start_and_hold(self, workers: int = 1) -> subprocess.Popen[str]:
+        """Start a build whose tasks do not end, once one of them is committed, before `release`; wait for that one."""
+        process = self.start(workers, HOLD=str(self._receipts("documents")), RELEASE=str(self._released))
+        await_true(lambda: bool(self.receipts()))
+        return process
+
+    def release(self) -> None:
+        """Let a build go on that is held."""
+        self._released.touch()
+
+    def disturb(self, failpoint: str, workers: int = 1, **env: str) -> tuple[int, str]:
         """Run with an armed failpoint to the end, whatever it is: the exit status, and what was said."""
-        done = self._end(self.command(workers), JPREP_FAILPOINT=failpoint)
+        done = self._end(self.command(workers), JPREP_FAILPOINT=failpoint, **env)
         return done.returncode, done.stderr.decode()
 
     def finish(self, workers: int = 1, *more: object, code: int = 0) -> str:
@@ -80,11 +112,10 @@ class Work:
 
     def receipts(self, stage: str = "documents") -> list[str]:
         """The tasks that are committed."""
-        return sorted(path.name for path in (self.folder / ".state" / stage / "receipts").glob("*.json"))
+        return sorted(path.name for path in self._receipts(stage).glob("*.json"))
 
-    def await_receipts(self, number: int) -> None:
-        """Wait until so many tasks of the first stage are committed."""
-        await_true(lambda: len(self.receipts()) >= number)
+    def _receipts(self, stage: str) -> Path:
+        return self.folder / ".state" / stage / "receipts"
 
     def close(self) -> None:
         """End what still runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,13 @@ from tests.crash.conftest import Work, await_true, children
 def test_the_first_ctrl_c_finishes_running_tasks(
     number: signal.Signals, workers: int, work: Work, uninterrupted: dict[str, str]
 ) -> None:
-    process = work.start(workers, PAUSE="0.05")
-    work.await_receipts(1)
+    process = work.start_and_hold(workers)
     process.send_signal(number)
+    await_finishing(process)
+    work.release()
     _, said = process.communicate(timeout=PATIENCE)
     committed = work.receipts()
     assert process.returncode == 130
-    assert "finishing the tasks that are running here" in said
     assert said.rstrip().endswith("to resume:  jprep " + " ".join(work.command(workers)))
     assert 1 <= len(committed) < 6
     assert not list(work.folder.rglob("*.tmp-*"))
@@ -32,13 +33,22 @@ def test_the_first_ctrl_c_finishes_running_tasks(
 
 
 def test_workers_ignore_ctrl_c_of_the_process_group(work: Work) -> None:
-    process = work.start(2, PAUSE="0.1")
+    process = work.start_and_hold(2)
     await_true(lambda: len(children(process.pid)) == 2)
     await_true(lambda: all(ignores(worker, signal.SIGINT) for worker in children(process.pid)))
     os.killpg(process.pid, signal.SIGINT)
+    await_finishing(process)
+    work.release()
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert work.receipts()
+
+
+def await_finishing(process: subprocess.Popen[str]) -> None:
+    """Read what a build says until it has noticed the first signal."""
+    assert process.stderr
+    while "finishing the tasks that are running here" not in (line := process.stderr.readline()):
+        assert line, "it ended"
 
 
 def ignores(process: int, number: signal.Signals) -> bool:
@@ -53,11 +63,7 @@ def test_the_second_ctrl_c_stops_at_once(workers: int, work: Work, uninterrupted
     process = work.start(workers, PAUSE="5")  # for each of some thirty documents
     await_true((work.folder / ".state" / "documents" / "stage.json").exists)
     process.send_signal(signal.SIGINT)
-    assert process.stderr
-    while (
-        "finishing the tasks that are running here" not in process.stderr.readline()
-    ):  # two signals at once would be one
-        assert process.poll() is None
+    await_finishing(process)  # two signals at once would be one
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
