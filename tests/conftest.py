@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from jprep import samples
 from jprep.engine.output_kinds import USAGE
@@ -25,8 +25,9 @@ SHARED = Path(os.environ.get("JPREP_SHARED", ROOT.parent / "shared"))
 COMMAND = str(Path(sys.executable).with_name("jprep"))
 
 # No deadlines, because machines are slow now and then. CI tries the same examples each time, and fewer.
-settings.register_profile("desk", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=50)
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("desk", deadline=None, suppress_health_check=SLOW)
+settings.register_profile("ci", deadline=None, suppress_health_check=SLOW, derandomize=True, max_examples=50)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 PATIENCE = 600.0

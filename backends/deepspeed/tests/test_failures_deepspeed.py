@@ -30,7 +30,7 @@ def disturbed(bench: SuiteRunner, disturb: Callable[[Path], None], **section: An
     prepared = bench.prepare(CASE, **SECTION | section)
 
     def later() -> None:
-        wait_until(lambda: list(prepared.run.glob("checkpoints/step-*")), 300, "a checkpoint")
+        wait_until(lambda: list(prepared.run.glob("checkpoints/step-*")), 600, "a checkpoint")
         disturb(prepared.run)
 
     thread = threading.Thread(target=later)

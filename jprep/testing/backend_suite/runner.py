@@ -26,7 +26,7 @@ from jprep.train.run.ranks import signal_ranks
 
 Section = dict[str, Any]
 
-TIMEOUT = 120.0
+TIMEOUT = 600.0
 """Seconds for a worker to start or to stop."""
 
 _STOPPED = 130  # exit code

@@ -12,7 +12,7 @@ from typing import Any
 from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner
 from jprep.train.launcher.launch import PreparedRun
 
-_TIMEOUT = 60.0  # seconds for the other host to see that the run is over
+_TIMEOUT = 600.0  # seconds for the other host to see that the run is over
 
 
 def train_on_two_hosts(bench: SuiteRunner, name: str, options: Mapping[str, Any], **changes: Any) -> FinishedRun:
