@@ -62,7 +62,7 @@ def test_a_worker_without_memory_is_not_restarted(how: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("how", "words"), [("kernel", "the kernel killed a worker"), ("abort", "std::bad_alloc")])
 def test_out_of_memory_is_detected_without_a_report(how: str, words: str, tmp_path: Path, counter: Path) -> None:
-    code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how, COUNTER=str(counter), PAUSE="0.1")
+    code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how, COUNTER=str(counter), PAUSE="0.3")
     assert code == 3 and starts == [0]
     assert words in said and "--set train.backend.numpy.micro_batch=4" in said
     assert "main memory is full" in said and (how == "abort" or re.search(r"the workers held up to 0\.\d\d GB", said))
