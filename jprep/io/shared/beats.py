@@ -165,18 +165,19 @@ class BeatWatch:
         self._last: tuple[str, bytes] | None = None
         self._since, self._changes = 0.0, 0
 
-    def look(self, beat: Beat) -> bool | None:
+    def look(self, beat: Beat, read_at: float) -> bool | None:
         """Return whether the writer of a file is alive, by its change since earlier calls; None if it is not known.
 
         Args:
-            beat: what the file shows now.
+            beat: what the file shows.
+            read_at: the clock before it was read: this process may have been suspended since.
         """
-        now, shown = self._clock(), (beat.name, beat.counter)
+        shown = (beat.name, beat.counter)
         if shown != self._last:
             self._changes += self._last is not None
-            self._last, self._since = shown, now
+            self._last, self._since = shown, self._clock()
         if beat.holder and beat.holder.is_here and beat.holder.flock == "none":
             return not beat.holder.has_ended()
-        if now - self._since >= self._timing.stale:
+        if read_at - self._since >= self._timing.stale:
             return False
         return True if self._changes else None

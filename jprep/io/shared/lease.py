@@ -172,6 +172,7 @@ class LeaseWatch:
 
     def __init__(self, lock: Path, timing: Timing = TIMING, clock: Callable[[], float] = steady_clock) -> None:
         self.folder, self._watch = lease_folder(lock), BeatWatch(clock, timing)
+        self._clock, self._read_at = clock, clock()
 
     def look(self) -> Beat | None:
         """Return who holds the lease; None if nobody does.
@@ -179,14 +180,15 @@ class LeaseWatch:
         Raises:
             OSError: the directory cannot be read.
         """
+        self._read_at = self._clock()
         for name in list_beats(self.folder):
             if found := read_beat(self.folder / name):
                 return found
         return None
 
     def is_alive(self, beat: Beat) -> bool | None:
-        """Return whether a holder is alive; None if it has not been watched for long enough."""
-        return self._watch.look(beat)
+        """Return whether a holder, as `look` returned it, is alive; None if it was not watched for long enough."""
+        return self._watch.look(beat, self._read_at)
 
 
 def evict(folder: Path, name: str) -> None:

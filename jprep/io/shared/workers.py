@@ -128,11 +128,11 @@ class WorkerWatch:
                 self._folder.rmdir()
 
     def _look(self, name: str) -> Holder | None:
-        path = self._folder / name
+        path, read_at = self._folder / name, self._clock()
         if not (beat := read_beat(path)):
             return None
         watch = self._watches.setdefault(name, BeatWatch(self._clock, self._timing))
-        if watch.look(beat) is False:
+        if watch.look(beat, read_at) is False:
             path.unlink(missing_ok=True)
             return None
         return beat.holder or _UNKNOWN

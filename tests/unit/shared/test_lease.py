@@ -78,6 +78,17 @@ def test_a_holder_whose_file_does_not_change_is_dead_after_a_time_of_the_watcher
     assert seen() is False
 
 
+def test_a_watcher_that_was_suspended_after_it_read_takes_nobody_for_dead(lock: Path) -> None:
+    ours = Clock()
+    holder, watch = lease_of(lock, "a", Clock()), LeaseWatch(lock, TIMING, ours)
+    assert holder.take()
+    for pause in (1, 3600):
+        beat = watch.look()
+        assert beat is not None
+        ours.now += pause  # the holder beats meanwhile
+        assert watch.is_alive(beat) is None
+
+
 def test_a_holder_that_wakes_up_before_anyone_took_over_goes_on_under_a_new_name(lock: Path) -> None:
     clock = Clock()
     holder, watch = lease_of(lock, "a", clock), LeaseWatch(lock, TIMING, Clock())
