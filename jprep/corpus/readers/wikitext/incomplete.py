@@ -16,11 +16,13 @@ from jprep.corpus.splitters.rules import RuleSplitter
 
 _UNIT = (
     r"(?:平方|立方)?(?:キロ|センチ|ミリ)?メートル|キログラム|トン|リットル|ヘクタール|世帯|[億万千百]*(?:円|ドル|ユーロ|ポンド|ウォン)|"
-    r"[％%]|パーセント|[kcm]m[²³23]?(?![a-zA-Z])|m[²³23]?(?![a-zA-Z0-9])|[㎞㎝㎡㎢]|ha(?![a-zA-Z])|[かヶカ]国|[かヶ箇]所|番目|歳|位|隻|世紀|年度|[年月日]現在"
+    r"[％%]|パーセント|[kcm]m[²³23]?(?![a-zA-Z])|m[²³23]|[㎞㎝㎡㎢]|ha(?![a-zA-Z])|[かヶカ]国|[かヶ箇]所|番目|歳|位|隻|世紀|年度|[年月日]現在"
 )
 """A unit that follows a number. Few words begin like one."""
-_COUNTER = r"[億万千百]*[人名年月日時分秒度倍回本個件番号戸校社台基]"
-"""A unit that is a word or the beginning of one as well, with what a number may end in (およそ…万人)."""
+_COUNTER = r"[人名年月日時分秒度倍回本個件番号戸校社]"
+"""A unit that is a word or the beginning of one as well."""
+_QUANTITY = rf"[億万千百]*(?:{_COUNTER}|[台基])|m(?![a-zA-Z0-9])"
+"""A counter with what a number may end in (およそ…万人), or a word, where what stands before asks for a number."""
 _BEHIND_COUNTER = r"(?=で(?:あ[りるっ]|す|し|、)|あ[りるっ]|だ[。っ]|と(?:な[りるっ]|され)|[、。）)をほ程以前]|\Z)"
 _BEHIND_UNIT = rf"(?:{_BEHIND_COUNTER}|(?=[にがの]))"
 _ENDS = r"(?=で(?:あ[りるっ]|す|し)|だ[。っ]|[。）)]|\Z)"
@@ -37,9 +39,10 @@ _NOUN = r"[一-鿿々〇ァ-ヶーA-Za-z0-9）)」』]"
 
 _LOSSES = (
     # A number before its unit.
+    ("[約計第]|人口|面積|標高|世帯数|密度", rf"(?:{_UNIT}|{_COUNTER}){_BEHIND_UNIT}|(?:{_QUANTITY}){_BEHIND_COUNTER}"),
     (
-        "[約計第]|およそ|[延の]べ|総勢|平均|推定|人口|面積|標高|世帯数|密度|(?:長|高|深|重|広|大き|速)さ[はが]?",
-        rf"(?:{_UNIT}|{_COUNTER}){_BEHIND_UNIT}",
+        "およそ|[延の]べ|総勢|平均|推定|(?:長|高|深|重|広|大き|速)さ[はが]?",
+        rf"(?:{_UNIT}){_BEHIND_UNIT}|(?:{_QUANTITY}){_BEHIND_COUNTER}",
     ),
     (rf"{_NOUN}[はが]", rf"(?:{_UNIT}){_BEHIND_UNIT}|{_COUNTER}{_BEHIND_COUNTER}"),
     (_START, rf"(?:{_UNIT}){_BEHIND_UNIT}"),
@@ -54,7 +57,7 @@ _LOSSES = (
 """What is before and after a lost text that the sentence cannot do without."""
 
 _HOLE = re.compile(rf"(?<![{GONE}])[{GONE}]*{LOST}[{GONE}]*")
-_ONLY_UNIT = re.compile(rf"[ {GONE}]*(?:{_UNIT}|{_COUNTER})[。 {GONE}]*")
+_ONLY_UNIT = re.compile(rf"[ {GONE}]*(?:{_UNIT}|{_QUANTITY})[。 {GONE}]*")
 """A cell of a table that lost its number."""
 
 _REACH = 8
