@@ -17,13 +17,10 @@ from jprep.corpus.readers.pdf.page_characters import Characters
 from jprep.display_width import is_wide
 
 Writing = Literal["horizontal", "vertical"]
+Extents = NDArray[np.float64] | float
 
 _OTHER: dict[Writing, Writing] = {"horizontal": "vertical", "vertical": "horizontal"}
 _ALONG, _ACROSS = 1, 2
-
-SMALLEST_GUTTER = 0.3
-"""Smallest space between columns, in sizes of a character. A last line of one character ends where an indented line
-begins, and is no column beside it."""
 
 # Lengths are in sizes of the larger of two characters.
 _SAME_LINE = 0.4  # between the middles of two characters of a line
@@ -36,6 +33,8 @@ _SPACE = 0.18  # and between others
 _SMALLER = 0.7  # a smaller character is ruby, or a note
 _TALL = 2.5  # higher ones stand across the line
 _ROWS_BACK = 4
+_ONE_CHARACTER = 1.5  # shorter than two of them
+_SLACK = 0.3  # between a character alone in its line and what stands above or below it
 
 _SMALLEST = 0.1  # points; characters without a height exist
 _LINE = 6  # characters of a run that counts as a line
@@ -116,6 +115,21 @@ def follow(first: Fragment, second: Fragment) -> Fragment:
         max(first.bottom, second.bottom),
         max(first.size, second.size),
     )
+
+
+def overlap_slack(length: Extents, size: Extents, other_length: Extents, other_size: Extents) -> NDArray[np.float64]:
+    """Return how far apart along their lines two fragments may stand, and still be lines of one column.
+
+    A last line of one character ends where an indented line above or below it begins, and is no column beside it.
+
+    Args:
+        length: extents of fragments along their lines, numbers or arrays.
+        size: sizes of their characters.
+        other_length: extents of the other fragments.
+        other_size: sizes of their characters.
+    """
+    alone = (length < _ONE_CHARACTER * size) | (other_length < _ONE_CHARACTER * other_size)
+    return np.where(alone, _SLACK * np.minimum(size, other_size), 0.0)
 
 
 def on_one_line(one: Fragment, other: Fragment) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jprep.corpus.readers.pdf.fragments import SMALLEST_GUTTER, Fragment, on_one_line
+from jprep.corpus.readers.pdf.fragments import Fragment, on_one_line, overlap_slack
 from jprep.display_width import is_wide
 
 _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
@@ -95,7 +95,7 @@ def _columns(page: Sequence[Fragment]) -> Iterator[list[Fragment]]:
 def _lies_below(above: Fragment, below: Fragment) -> bool:
     if on_one_line(above, below) or below.middle < above.middle:
         return False
-    slack = SMALLEST_GUTTER * above.size
+    slack = float(overlap_slack(above.end - above.start, above.size, below.end - below.start, below.size))
     overlap = below.start < above.end + slack and above.start < below.end + slack
     return overlap and below.top - above.bottom < 4 * above.size
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from jprep.corpus.readers.pdf.fragments import SMALLEST_GUTTER, Fragment, follow, on_one_line
+from jprep.corpus.readers.pdf.fragments import Fragment, follow, on_one_line, overlap_slack
 
 MOST_FRAGMENTS = 500
 """Fragments of a page that the rules are applied to: their time grows with the third power. Others are read by rows."""
@@ -73,12 +73,13 @@ def _is_column(fragment: Fragment, fragments: Sequence[Fragment]) -> bool:
 
 def _before(fragments: Sequence[Fragment]) -> NDArray[np.bool_]:
     """Return an array of shape [fragments, fragments]: whether one comes before the other by the rules."""
-    start, end = (np.array([getattr(each, name) for each in fragments]) for name in ("start", "end"))
-    middle = np.array([each.middle for each in fragments])
-    reach = end + SMALLEST_GUTTER * np.array([each.size for each in fragments])
-    overlap = (start[:, None] < reach) & (start < reach[:, None])
+    start, end, middle, size = (
+        np.array([getattr(each, name) for each in fragments]) for name in ("start", "end", "middle", "size")
+    )
+    slack = overlap_slack((end - start)[:, None], size[:, None], end - start, size)
+    overlap = (start[:, None] < end + slack) & (start < end[:, None] + slack)
     above = middle[:, None] < middle
-    behind = reach[:, None] <= start
+    behind = end[:, None] + slack <= start
     for index in range(len(fragments)):
         between = (middle < middle[index])[:, None] & (middle > middle[index])
         behind &= ~((between | between.T) & overlap[index][:, None] & overlap[index])

@@ -99,6 +99,14 @@ def test_a_last_line_of_one_character_is_the_last(layout: Layout) -> None:
     assert extracted(make_pdf(paragraphs, layout)).text == "\n".join(paragraphs)
 
 
+def test_punctuation_in_a_narrow_gutter_joins_no_columns() -> None:
+    left = [f"{number}山道は朝の霧に包まれて見えな" + ("い。" if number == 4 else "が") for number in range(8)]
+    right = [f"{number}峠の茶屋は冬の間だけ閉じてい" for number in range(8)]
+    texts = [(40, 50 + 16 * number, line) for number, line in enumerate(left)]
+    texts += [(205, 57 + 16 * number, line) for number, line in enumerate(right)]
+    assert extracted(make_page(*texts)).text.replace("\n", "") == "".join(left + right)
+
+
 def test_invisible_characters_are_left_out_and_counted() -> None:
     found = extracted(mapped_pdf("Ab cX de", {"X": 0x200B, "e": 0x200F}))
     assert found.text == "Ab c d"
