@@ -22,9 +22,10 @@ class SftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             or with `from` (`system`, `human`, `gpt`) and `value`.
         prompt: column of the user's text, in data with a column for the text and one for its answer; "" if a column
             holds messages.
-        context: column of a text that stands below the one of `prompt`, after a blank line; rows may have none.
+        context: column of more of the user's text, put behind that of `prompt` after a blank line; may be empty in a
+            row.
         answer: column of the assistant's text, with `prompt`.
-        system: column of the system's text, with `prompt`; rows may have none.
+        system: column of the system's text, with `prompt`; may be empty in a row.
         template: path of a chat template in Jinja, as transformers has it; "" is the tokenizer's own template, or
             jprep's if it has none.
     """
@@ -47,15 +48,18 @@ class SftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """Check that the columns fit each other.
 
         Raises:
-            ConfigError: a prompt without an answer, or other columns without a prompt.
+            ConfigError: a prompt without an answer or beside messages, or other columns without a prompt.
         """
-        if self.prompt and not self.answer:
-            fix = 'name the column of the answers, e.g. answer = "output"'
-            raise ConfigError("there is a column of prompts and none of answers", where="train.sft.answer", fix=fix)
         given = [key for key in ("context", "answer", "system") if getattr(self, key)]
+        if self.prompt and not self.answer:
+            what, fix = "prompt needs answer", 'name the column of the answers, e.g. answer = "output"'
+            raise ConfigError(what, where="train.sft.answer", fix=fix)
         if given and not self.prompt:
-            fix = 'name the column of the prompts, e.g. prompt = "instruction"'
-            raise ConfigError(f"{given[0]} needs a column of prompts", where="train.sft.prompt", fix=fix)
+            what, fix = f"{given[0]} needs prompt", 'name the column of the prompts, e.g. prompt = "instruction"'
+            raise ConfigError(what, where="train.sft.prompt", fix=fix)
+        if self.prompt and self.messages != SftConfig().messages:
+            what = "messages and prompt name two forms of data"
+            raise ConfigError(what, where="train.sft.messages", fix="remove messages or prompt")
 
 
 class Chat(msgspec.Struct, frozen=True, kw_only=True):

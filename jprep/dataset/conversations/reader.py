@@ -16,6 +16,7 @@ ROLES = ("system", "user", ASSISTANT)
 _SUFFIXES = (".jsonl", ".parquet")
 _OTHER_ROLES = {"human": "user", "gpt": ASSISTANT}
 """Roles of messages with `from` and `value`, as ShareGPT has them."""
+_PAIR, _OPTIONAL = ("system", "prompt", "context", "answer"), ("system", "context")
 
 Message = dict[str, str]
 """A message: its `role` and its `content`."""
@@ -49,23 +50,28 @@ def read_conversations(path: Path, config: SftConfig) -> Iterator[Conversation]:
         fix = 'one JSON object per line: {"messages": [{"role": "user", "content": "…"}, …]}'
         raise ConfigError("conversations are files .jsonl or .parquet", where=str(path), fix=fix)
     read = _pair if config.prompt else _messages
-    for location, record in read_records(path, LabelledConfig(), [*config.columns().values()]):
-        yield Conversation(read(record, config, location), location)
+    columns = config.columns()
+    unseen, last = set(columns.values()), None
+    for location, record in read_records(path, LabelledConfig(), [*columns.values()]):
+        yield Conversation(read(record, columns, location), location)
+        unseen, last = unseen - record.keys(), record
+    for key, column in columns.items():
+        if last and column in unseen:  # an optional one: each row must have the others
+            _value(last, key, column, str(path))
 
 
-def _pair(record: Mapping[str, Any], config: SftConfig, location: str) -> list[Message]:
+def _pair(record: Mapping[str, Any], columns: Mapping[str, str], location: str) -> list[Message]:
     """Return the messages of a row with a text and its answer."""
-    system, context = (_text(record, key, config, location, optional=True) for key in ("system", "context"))
-    prompt = _text(record, "prompt", config, location) + (f"\n\n{context}" if context.strip() else "")
+    system, prompt, context, answer = (_text(record, key, columns, location) for key in _PAIR)
+    prompt = "\n\n".join(part for part in (prompt, context) if part.strip())
     messages = [{"role": "system", "content": system}] if system.strip() else []
-    answer = _text(record, "answer", config, location)
     return [*messages, {"role": "user", "content": prompt}, {"role": ASSISTANT, "content": answer}]
 
 
-def _text(record: Mapping[str, Any], key: str, config: SftConfig, location: str, *, optional: bool = False) -> str:
-    """Return a text of a row, by the key that names its column; "" if it is optional and not there."""
-    column = config.columns().get(key, "")
-    if optional and record.get(column) is None:
+def _text(record: Mapping[str, Any], key: str, columns: Mapping[str, str], location: str) -> str:
+    """Return a text of a row, by the key that names its column; "" if it is optional and the row has none."""
+    column = columns.get(key, "")
+    if key in _OPTIONAL and (not column or record.get(column) is None):
         return ""
     found = _value(record, key, column, location)
     if not isinstance(found, str):
@@ -81,8 +87,8 @@ def _value(record: Mapping[str, Any], key: str, column: str, location: str) -> A
     return record[column]
 
 
-def _messages(record: Mapping[str, Any], config: SftConfig, location: str) -> list[Message]:
-    column = config.messages
+def _messages(record: Mapping[str, Any], columns: Mapping[str, str], location: str) -> list[Message]:
+    column = columns["messages"]
     found = _value(record, "messages", column, location)
     if not isinstance(found, list) or not found:
         fix = 'a list such as [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]'
@@ -92,13 +98,13 @@ def _messages(record: Mapping[str, Any], config: SftConfig, location: str) -> li
 
 def _message(found: Any, number: int, location: str) -> Message:
     what, fix = "", f"roles are {', '.join(ROLES)}; content is text"
-    if isinstance(found, dict) and {"from", "value"} <= found.keys() and "role" not in found:
+    if isinstance(found, dict) and {"from", "value"} <= found.keys() and found.get("role") is None:
         found = {"role": _OTHER_ROLES.get(str(found["from"]), found["from"]), "content": found["value"]}
     if not isinstance(found, dict) or not {"role", "content"} <= found.keys():
         what = f"message {number} must have role and content, got {found!r:.80}"
     elif found["role"] not in ROLES:
         what = f"message {number} has the role {found['role']!r:.40}"
-        fix = suggest_name(str(found["role"]), ROLES)
+        fix = suggest_name(str(found["role"]), (*ROLES, *_OTHER_ROLES))
     elif not isinstance(found["content"], str):
         what = f"the content of message {number} must be text, got {found['content']!r:.80}"
     if what:

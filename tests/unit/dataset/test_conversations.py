@@ -255,7 +255,8 @@ PAIRS = SftConfig(prompt="instruction", context="input", answer="output", system
         ({"instruction": "訳せ。", "input": "川", "output": "river"}, PAIRS, ("", "訳せ。\n\n川", "river")),
         ({"instruction": "訳せ。", "input": " ", "output": "a", "rule": None}, PAIRS, ("", "訳せ。", "a")),
         ({"instruction": "訳せ。", "output": "a", "rule": "短く。"}, PAIRS, ("短く。", "訳せ。", "a")),
-        ({"q": "川は？", "a": "", "input": "x"}, SftConfig(prompt="q", answer="a"), ("", "川は？", "")),
+        ({"instruction": "", "input": "川", "output": "a"}, PAIRS, ("", "川", "a")),
+        ({"q": "川は？", "a": "", "input": "x", "": 3}, SftConfig(prompt="q", answer="a"), ("", "川は？", "")),
     ],
 )
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -263,12 +264,12 @@ def test_rows_of_a_text_and_its_answer(
     row: dict[str, str], config: SftConfig, expected: tuple[str, str, str], suffix: str, tmp_path: Path
 ):
     path = tmp_path / f"train{suffix}"
+    rows = [row, dict.fromkeys(config.columns().values(), "a") | row]  # a file has each column, a row may not
     if suffix == ".jsonl":
-        path.write_text(json.dumps(row))
+        path.write_text("\n".join(map(json.dumps, rows)))
     else:
-        whole = dict.fromkeys(config.columns().values()) | row
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([whole]), path)
-    [found] = read_conversations(path, config)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([rows[1], row]).slice(1), path)
+    found = next(read_conversations(path, config))
     messages = zip(("system", "user", "assistant"), expected, strict=True)
     assert found.messages == [{"role": role, "content": text} for role, text in messages if text or role != "system"]
 
@@ -296,6 +297,7 @@ def test_messages_of_from_and_value_are_those_of_role_and_content(tmp_path: Path
         ({"instruction": "a"}, "missing column 'output'(?s:.*)train.sft.answer names the column"),
         ({"instruction": "a", "output": None}, "column 'output' must be text, got None"),
         ({"instruction": "a", "output": "b", "input": 3}, "column 'input' must be text, got 3"),
+        ({"instruction": "a", "output": "b", "rule": ""}, "missing column 'input'(?s:.*)train.sft.context names"),
     ],
 )
 def test_errors_of_rows_name_the_column(row: dict[str, Any], problem: str, tmp_path: Path):
@@ -303,7 +305,7 @@ def test_errors_of_rows_name_the_column(row: dict[str, Any], problem: str, tmp_p
     path.write_text(json.dumps(row))
     with pytest.raises(InputError, match=problem) as error:
         list(read_conversations(path, PAIRS))
-    assert error.value.where.endswith("line 1")
+    assert error.value.where.removesuffix(", line 1") == str(path)
 
 
 @pytest.mark.parametrize(
@@ -312,6 +314,7 @@ def test_errors_of_rows_name_the_column(row: dict[str, Any], problem: str, tmp_p
         (SftConfig(prompt="q"), "train.sft.answer"),
         (SftConfig(answer="a"), "train.sft.prompt"),
         (SftConfig(context="c"), "train.sft.prompt"),
+        (SftConfig(prompt="q", answer="a", messages="conversations"), "train.sft.messages"),
     ],
 )
 def test_columns_that_do_not_fit_each_other_are_refused(config: SftConfig, key: str):
