@@ -111,8 +111,8 @@ def _spaces_beside_hangul(tables: CharacterTables, mark: str) -> str:
     hangul = _bracket(tables.hangul.nonzero()[0].tolist())
     holds = hangul + _bracket(code for code in _staying(tables, tables.holds_space) if chr(code) != " ")
     ends = _bracket(code for code in _staying(tables, tables.ends_space) if chr(code) != "\n")
-    kept = rf"(?<![{hangul}]) +(?=[{ends}])| +(?= [{hangul}])| (?<=[^{holds}] ) *(?![ {hangul}])"
-    return rf"(?<=\n) +{BYTE_ORDER_MARK}|(?<=\n) +| +(?=\n|{mark}\z)|{kept}|{_LINE_MARK}"
+    kept = rf"(?<![{hangul}]) +(?=[{ends}])|(?!\A) +(?= [{hangul}])| (?<=[^{holds}] ) *(?![ {hangul}])"
+    return rf"(?<=\n) +{BYTE_ORDER_MARK}?|(?<=\A ) +| +(?=\n|{mark}\z)|{kept}|{_LINE_MARK}"
 
 
 def _staying(tables: CharacterTables, flags: Flags) -> list[int]:

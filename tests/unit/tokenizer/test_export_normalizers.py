@@ -122,6 +122,8 @@ def stretches(tokenizer: Tokenizer, text: str) -> list[str]:
 @example(text="\u200d\ufeffa")
 @example(text=" \xa0a")
 @example(text="あ\n 글\n 　글 한\n글 \n\t 글")
+@example(text=" 　글")
+@example(text="~ 글")
 @example(text="～ é\n～\ufeff")
 @example(text="カ \u0483ﾊ\u0484")
 @example(text="ﾊﾟ\u0601ﾊﾟﾟﾞ１\u0301う\u0483ﾞ")
