@@ -12,8 +12,8 @@ def batches_of(items: Iterable[Item], limit: int, size: Callable[[Item], int]) -
     """Yield consecutive items in batches, none of them empty.
 
     Args:
-        items: the items; they are taken as batches are asked for.
-        limit: a batch ends with the item with which its size reaches this.
+        items: the items, read lazily.
+        limit: a batch ends once its size reaches this.
         size: the size of an item, e.g. `len`.
     """
     batch, total = list[Item](), 0

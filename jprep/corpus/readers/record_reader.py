@@ -20,7 +20,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
 # ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
 
 _LINE_BREAKS = {
-    "crlf.to_lf": re.compile("\r\n"),
+    "crlf.to_lf": re.compile("\r+\n"),  # text that was converted twice has CR CR LF
     "cr.to_lf": re.compile("\r"),
     "page_breaks.to_lf": re.compile(r"(?<=[^\n\v\f])[\v\f](?=[\v\f]*+[^\n\v\f])"),  # where no line ends anyway
 }
@@ -132,7 +132,7 @@ class RecordReader(Reader):
         text = self._without(_MARKS, doc.text) if self.as_is else self._clean(doc.text).strip("\n")
         if not text or text.isspace():
             return self._reject(doc.id, "empty", title=doc.title)
-        return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title))
+        return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title).replace("\n", " "))
 
     def _reject(self, identity: str, reason: str, excerpt: str = "", title: str = "") -> Reject:
         return Reject(identity, title, f"reader.{self.name}", reason, excerpt[:_EXCERPT])

@@ -41,7 +41,7 @@ _PHRASES = {
     "cr.to_lf": ("line ends of old Macs", "CR → LF"),
     "page_breaks.to_lf": ("form feeds and vertical tabs that end a line", "FF → LF"),
     "control.deleted": ("control characters", ""),
-    "malformed.lines_joined": ("further lines of rejected rows, joined by a quotation mark", ""),
+    "malformed.lines_joined": ("lines after the first in rejected rows of CSV", ""),
     "categories": ("links to categories, removed", "[[Category:…]]"),
     "comments": ("comments, removed", "<!-- … -->"),
     "files": ("pictures and other files, removed", "[[ファイル:…]]"),

@@ -30,7 +30,7 @@ FOLDER = "push"
 """The folder of a run for the export that is being uploaded."""
 
 RETRY_SECONDS = 300.0
-"""After a failed upload, the newest checkpoint is uploaded after so many seconds at the latest."""
+"""A failed upload is tried again after this time, or when the next one is due, if that is earlier."""
 
 
 class LastPush(msgspec.Struct, frozen=True):

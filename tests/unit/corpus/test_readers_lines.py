@@ -98,6 +98,7 @@ class TestCc100:
             ("一\r二\r\n三\r\r四", "一\n二\n三\n\n四", {"crlf.to_lf": 1, "cr.to_lf": 3}),
             ("一\f二\v\f三", "一\n二\n三", {"page_breaks.to_lf": 2, "control.deleted": 1}),
             ("\f一\n\f二\f\n三\v", "一\n二\n三", {"control.deleted": 4}),
+            ("一\r\r\n二", "一\n二", {"crlf.to_lf": 1}),
             ("一\f\r\n二\r\v三", "一\n二\n三", {"crlf.to_lf": 1, "cr.to_lf": 1, "control.deleted": 2}),
         ],
     )
@@ -253,12 +254,18 @@ class TestText:
 
 class TestJsonl:
     def test_reads_fields_by_name(self, tmp_path):
-        line = {"page": {"id": 12, "body": "本文", "no": None}, "title": "題", "url": "u", "n": [1, 2], "skip": {}}
+        line = {
+            "page": {"id": 12, "body": "本文", "no": None},
+            "title": "題\r\n名",
+            "url": "u",
+            "n": [1, 2],
+            "skip": {},
+        }
         reader = made(
             JsonlReader, text="page.body", id="page.id", title="title", url="url", meta=["n", "page.no", "gone"]
         )
         (doc,) = read(reader, put(tmp_path, json.dumps(line)))
-        assert doc == Document("src:12", "src", "題", "u", "本文", meta={"n": "[1,2]"})
+        assert doc == Document("src:12", "src", "題 名", "u", "本文", meta={"n": "[1,2]"})
 
     def test_ids_are_offsets(self, tmp_path):
         path = put(tmp_path, '\ufeff{"text": "a"}\n\n{"text": "b"}\r\n', "d.jsonl")

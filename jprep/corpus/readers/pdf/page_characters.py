@@ -35,7 +35,8 @@ class Characters(NamedTuple):
         unmapped: number of characters that are mapped to no code point.
         oblique: number of characters that were left out because they stand at an angle, as watermarks do.
         outside: number of characters that were left out because they are not on the page as it is shown.
-        invisible: number of characters that were left out because they are controls, or have no place.
+        invisible: number of characters that were left out because they are controls or format characters, or have no
+            place.
     """
 
     text: str

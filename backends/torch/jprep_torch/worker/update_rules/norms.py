@@ -1,4 +1,4 @@
-"""Norms with the precision of float32 on every device.
+"""Norms with about the precision of float32 on every device.
 
 On a CPU, `torch.linalg.vector_norm` adds the squares of a tensor one after another: of 38 million it loses 0.3 %.
 """
@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_BLOCK = 1 << 16
-"""Numbers whose squares are added one after another on a CPU; the error is about 3e-7."""
+_BLOCK = 1 << 12
+"""Numbers whose squares are added one after another on a CPU; the error is below 1e-6."""
 
 
 def vector_norm(tensor: Tensor) -> Tensor:
     """Return √Σ x² of a tensor that is not sharded."""
     if tensor.device.type != "cpu" or tensor.numel() <= _BLOCK:
         return torch.linalg.vector_norm(tensor)
-    flat = tensor.reshape(-1)
+    flat = tensor.reshape(-1) if tensor.dtype.itemsize >= 4 else tensor.reshape(-1).float()
     end = flat.numel() // _BLOCK * _BLOCK
     blocks = torch.linalg.vector_norm(flat[:end].view(-1, _BLOCK), dim=1)
     return torch.linalg.vector_norm(torch.cat([blocks, torch.linalg.vector_norm(flat[end:]).view(1)]))
