@@ -175,7 +175,7 @@ class TsvReader(LineReader):
     def _malformed(self, data: bytes, location: RecordLocation, error: Exception, budget: ErrorBudget) -> Item:
         where, lines = f"{location.path}, byte {location.offset}", data.rstrip(b"\r\n").count(b"\n") + 1
         if lines > 1:
-            error = ValueError(f"{error}, in {lines} lines: a quotation mark may not be closed")
+            error = ValueError(f"{error}, in {lines} lines: perhaps a quotation mark is not closed")
             self.tally["malformed.lines_joined"] += lines - 1
         fix = "correct the row, check `quote` and `separator`, or allow some bad rows with `max_bad = 0.001`"
         budget.spend(InputError(f"not a row of this table: {error}", where=where, fix=fix))

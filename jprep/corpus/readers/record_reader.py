@@ -20,7 +20,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
 # ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
 
 _LINE_BREAKS = {
-    "crlf.to_lf": re.compile("\r+\n"),  # text that was converted twice has CR CR LF
+    "crlf.to_lf": re.compile("(?<!\r)\r++\n"),  # text that was converted twice has CR CR LF
     "cr.to_lf": re.compile("\r"),
     "page_breaks.to_lf": re.compile(r"(?<=[^\n\v\f])[\v\f](?=[\v\f]*+[^\n\v\f])"),  # where no line ends anyway
 }

@@ -184,7 +184,7 @@ def test_malformed_rows_are_errors_or_rejects(name: str, data: bytes, reason: st
 
 def test_lines_that_a_stray_mark_joins_are_named_and_counted(tmp_path: Path) -> None:
     path = put(tmp_path, 'text,n\n5" disk,1\nb,2\n7" disk,3\nc,4\n', "stray.csv")
-    with pytest.raises(InputError, match="in 3 lines: a quotation mark may not be closed"):
+    with pytest.raises(InputError, match="in 3 lines: perhaps a quotation mark is not closed"):
         read(CsvReader(), path)
     reader = made(CsvReader, max_bad=0.5)
     assert texts([item for item in read(reader, path) if isinstance(item, Document)]) == ["c"]
