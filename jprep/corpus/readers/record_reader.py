@@ -132,7 +132,7 @@ class RecordReader(Reader):
         text = self._without(_MARKS, doc.text) if self.as_is else self._clean(doc.text).strip("\n")
         if not text or text.isspace():
             return self._reject(doc.id, "empty", title=doc.title)
-        return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title).replace("\n", " "))
+        return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title))
 
     def _reject(self, identity: str, reason: str, excerpt: str = "", title: str = "") -> Reject:
         return Reject(identity, title, f"reader.{self.name}", reason, excerpt[:_EXCERPT])
