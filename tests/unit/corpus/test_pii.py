@@ -18,7 +18,13 @@ MASKED = {
     "電話（０４５）２３４－５６７８": "電話<PHONE>",
     "TEL:0312345678": "TEL:<PHONE>",
     "+81-3-5550-1234、0120-123-456": "<PHONE>、<PHONE>",
+    "(090)1234-5678、（０８０）１２３４　５６７８": "<PHONE>、<PHONE>",
+    "+1 (212) 555-1234、+81 (3) 1234-5678": "<PHONE>、<PHONE>",
+    "フリーダイヤル0120123456": "フリーダイヤル<PHONE>",
     "mail: taro.yamada@example.co.jp。": "mail: <EMAIL>。",
+    "taro@example.co.jp：田中、From: taro@example.com:": "<EMAIL>：田中、From: <EMAIL>:",
+    "info@example.co.jp:8時から": "<EMAIL>:8時から",
+    "_taro_@example.ne.jp、.taro@example.com": "<EMAIL>、<EMAIL>",
     "〒100-0005 東京都千代田区丸の内1-2-3 丸の内ビル5階": "<POSTAL_CODE> <ADDRESS>",
     "北海道札幌市中央区北1条西2丁目3番地": "<ADDRESS>",
     "個人番号は123456789018です": "個人番号は<MY_NUMBER>です",
@@ -35,6 +41,9 @@ OTHER = [
     "版数10.2.3.4、バージョン 100.20.30.40、192.168.0.1と127.0.0.1",
     "口座数は1234567件ではなく、4111 1111 1111 1112はカード番号でない",
     "123-4567通の手紙、1,234,567円、-0.123456789",
+    "scp a.txt user@host.example.co.jp:/tmp、user@host.example.com:8080",
+    "me@1x.webp、package@1.2.3.tgz、...@example.com",
+    "東京都新宿区2021-04-15 更新、大阪府大阪市2019-12-31現在、長野県上田市1-0で勝利",
 ]
 
 

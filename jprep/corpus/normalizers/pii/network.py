@@ -10,12 +10,18 @@ from itertools import chain
 from jprep.corpus.normalizers.pii.match import Match, after
 
 _AT = re.compile(r"[@(\[](?:(?<=@)|(?:at|At|AT|アットマーク)[)\]])")
-_LOCAL_PART = re.compile(r"(?<![A-Za-z0-9._%+\-])(?:[A-Za-z0-9][A-Za-z0-9._%+'\-]{0,63}|\"[^\s\"]{1,62}\") ?$")
+_LOCAL_PART = re.compile(
+    r"(?<![A-Za-z0-9._%+\-])"
+    r"(?:(?=[._%+\-]{0,8}[A-Za-z0-9])[A-Za-z0-9._%+\-][A-Za-z0-9._%+'\-]{0,63}|\"[^\s\"]{1,62}\") ?$"
+)
 _DOMAIN = re.compile(
-    r" ?(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?(?:\.| ?[(\[]dot[)\]] ?)){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9@:])",
+    r" ?(?:[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?(?:\.| ?[(\[]dot[)\]] ?)){1,8}[A-Za-z]{2,24}"
+    r"(?![A-Za-z0-9@]|\.[A-Za-z0-9]|:(?:[A-Za-z/~]|[0-9]{2,5}(?![0-9時分月日])))",  # a path or port: no mail address
     re.IGNORECASE,
 )
-_SERVICE = re.compile(r"(?:git|hg|svn|ssh)@|[^@]*@[0-9]+x\.png$", re.IGNORECASE)
+_SERVICE = re.compile(
+    r"(?:git|hg|svn|ssh)@|[^@]*@(?:[0-9]+x\.(?:png|jpe?g|webp|gif|svg)|(?:[0-9]+\.){2,8}[a-z]+)$", re.IGNORECASE
+)
 
 
 def mail_addresses(text: str) -> Iterator[Match]:

@@ -55,18 +55,21 @@ _JAPANESE = re.compile(
     rf"{_AREA}[-. ]{_LOCAL}[-. ][0-9]{{4}}|\({_AREA}\) ?{_LOCAL}[-. ][0-9]{{4}}|{_AREA} ?\({_LOCAL}\) ?[0-9]{{4}}"
 )
 _MOBILE = re.compile(r"0[5-9]0([-. ]?)[0-9]{4}\1[0-9]{4}")
-_MOBILE_IN_BRACKETS = re.compile(r"\(?0[5-9]0\)? ?\(?[0-9]{4}\)?[-. ]?[0-9]{4}")
+_MOBILE_IN_BRACKETS = re.compile(r"\(?0[5-9]0\)?[-. ]?\(?[0-9]{4}\)?[-. ]?[0-9]{4}")
 _FREE_CALL = re.compile(
     r"(?:0120|0570|0990)([-. ])(?:[0-9]{3}\1[0-9]{3}|[0-9]{2}\1[0-9]{4})|0800([-. ])[0-9]{3}\2[0-9]{4}"
     r"|0120\([0-9]{3}\)[0-9]{3}"
 )
-_INTERNATIONAL = re.compile(r"(?:\+|00(?=81))[1-9][0-9]{0,2}\)?[-. ]?(?:\(0\))?[0-9](?:[-. ]?[0-9]){6,12}")
+_INTERNATIONAL = re.compile(
+    r"(?:\+|00(?=81))[1-9][0-9]{0,2}\)?[-. ]?(?:\([0-9]{1,5}\)[-. ]?)?[0-9](?:[-. ]?[0-9]){4,12}"
+)
 _TELEPHONE_SHAPES = re.compile(
     "|".join(
         f"(?:{pattern})"
         for pattern in (
             r"(?:\+|00(?=81))[1-9][0-9. ()-]{7,20}[0-9]",
             r"0[0-9]{9,10}",
+            r"\(0[5-9]0\)[-. ]?\(?[0-9]{4}\)?[-. ]?[0-9]{4}",
             rf"\({_AREA}\) ?\(?{_LOCAL}[-. )]{{1,2}}[0-9]{{4}}",
             rf"{_AREA} ?\([0-9]{{1,4}}\)[- ]?[0-9]{{3,4}}",
             r"0[0-9]{1,4}([-. ])[0-9]{1,4}[-. ][0-9]{3,4}",
@@ -80,7 +83,7 @@ _NAMED = re.compile(
 )
 """A telephone number only after a word like 電話: without groups, or with an exchange that the plan does not have."""
 _TELEPHONE = re.compile(
-    r"(?:電話|でんわ|連絡先|携帯|ファッ?クス|問い?合わせ|番号|☎|℡|📞|(?<![A-Za-z])(?:TEL|FAX|PHONE|MOBILE))[^0-9\n]{0,12}$",
+    r"(?:電話|でんわ|連絡先|携帯|ファッ?クス|フリー(?:ダイヤル|コール)|問い?合わせ|番号|☎|℡|📞|(?<![A-Za-z])(?:TEL|FAX|PHONE|MOBILE))[^0-9\n]{0,12}$",
     re.IGNORECASE,
 )
 _OTHER_NUMBER = re.compile(

@@ -14,8 +14,8 @@ from jprep.corpus.readers.record_reader import ErrorBudget, Item
 from jprep.corpus.readers.whole_files import WholeFileConfig, WholeFileReader
 from jprep.errors import InputError
 
-_HEADER = re.compile(r"○[^　\r\n]{1,100}　+")
-_RULE = re.compile(r"^[ 　]*+(?=[―—─‐－ー\-]{4})[―—─‐－ー\-◇○ 　]++(?:\n|\Z)", re.MULTILINE)
+_HEADER = re.compile(r"\A\n*○[^　\r\n]{1,100}　+")
+_RULE = re.compile(r"^[ 　]*+(?=[―—─━‐－ー\-]{4})[―—─━‐－ー\-◇○・ 　]++(?:\n|\Z)", re.MULTILINE)
 _INFORMATION = "会議録情報"
 
 _MEETING = {"nameOfHouse": "house", "nameOfMeeting": "meeting", "issue": "issue", "date": "date"}
@@ -131,10 +131,8 @@ class DietReader(WholeFileReader):
 
     def _text(self, speech: str) -> str:
         """Return the text of a speech without its header (○ and the speaker) and without rules."""
-        text, headers = speech.replace("\r\n", "\n"), 0
-        if header := _HEADER.match(text):
-            text, headers = text[header.end() :], 1
-        text, rules = _RULE.subn("", text)
+        text, rules = _RULE.subn("", speech.replace("\r\n", "\n"))
+        text, headers = _HEADER.subn("", text, 1)
         self.tally["headers.deleted"] += headers
         self.tally["rules.deleted"] += rules
         return text.strip("\n")

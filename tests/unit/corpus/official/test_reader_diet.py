@@ -152,6 +152,17 @@ def test_headers_and_rules_are_counted(tmp_path: Path) -> None:
     assert reader.tally["headers.deleted"] == 2 and reader.tally["rules.deleted"] == 1
 
 
+@pytest.mark.parametrize("rule", ["　　　─────・─────", "—————・—————", "　━━━━━━━━━━", "――――◇―――――　"])
+def test_rules_of_both_houses_are_deleted(rule: str, tmp_path: Path) -> None:
+    spoken = speech(1, "川上某", f"{rule}\r\n○川上議長　日程第一。\r\n{rule}\r\n　日程第二。\r\n{rule}")
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"meetingRecord": [ABOUT | {"speechRecord": [spoken]}]}))
+    reader = DietReader()
+    [found] = reader.read(next(reader.shards(str(path))), "s")
+    assert isinstance(found, Document) and found.text == "日程第一。\n　日程第二。"
+    assert reader.tally["headers.deleted"] == 1 and reader.tally["rules.deleted"] == 3
+
+
 def test_a_list_of_meetings_has_no_text(tmp_path: Path) -> None:
     [item] = read(json.dumps({"meetingRecord": [ABOUT]}).encode(), tmp_path)
     assert isinstance(item, Reject) and item.reason == "no_text"
