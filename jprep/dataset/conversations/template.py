@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 _FIRST_GUARD, _LAST_GUARD = 0xF0000, 0xFFFFD  # private characters, which no text is expected to have
+
+_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""What templates raise, besides the errors of Jinja2."""
 
 
 class Guards(NamedTuple):
@@ -73,7 +77,7 @@ class ChatTemplate:
             return self._template.render(
                 messages=messages, tools=None, documents=None, add_generation_prompt=prompt, **self._tokens
             )
-        except (self._jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (self._jinja2.TemplateError, *_ERRORS) as error:
             fix = "change the conversation, or the template"
             raise InputError(
                 f"the chat template ({self.where}) refuses it: {error}", where=location, fix=fix
@@ -123,10 +127,18 @@ class ChatTemplate:
     def _check_text(
         self, text: str, messages: Sequence[Message], guards: Guards, location: str, *, prompt: bool
     ) -> None:
-        """Check that guards change nothing: that the template does not decide by the text of a message."""
-        if text.translate(dict.fromkeys(map(ord, guards))) != self.render(messages, location, prompt=prompt):
-            what = f"the chat template ({self.where}) cuts or changes the text of a message"
-            raise InputError(what, where=location, fix="use a template that takes texts as they are, or with `| trim`")
+        """Check that the template takes the text of each message as it is, and does not decide by it."""
+        guarded = re.findall(f"{guards.open}(.*?){guards.close}", text, re.DOTALL)
+        contents = [each["content"].strip() for each in messages]
+        unguarded = text.translate(dict.fromkeys(map(ord, guards)))
+        whole = text.count(guards.open) == text.count(guards.close) == len(guarded) and {*guarded} <= {*contents}
+        what, fix = "", "use a template that takes texts as they are, or with `| trim`"
+        if not whole or unguarded != self.render(messages, location, prompt=prompt):
+            what = "cuts or changes the text of a message"
+        elif missing := [number for number, each in enumerate(contents, 1) if each and each not in guarded]:
+            what = f"leaves out message {missing[0]} ({messages[missing[0] - 1]['role']})"
+        if what:
+            raise InputError(f"the chat template ({self.where}) {what}", where=location, fix=fix)
 
 
 def read_template(path: str) -> str:

@@ -23,6 +23,7 @@ from jprep.random.counter_bits import below
 
 _BLOCK = 1024  # rows encoded at a time
 _BETWEEN = "\x1f"
+_LONG_INTEGER = 1000  # digits; Python converts only so many
 
 
 class TokenizerLike(VocabularyLike, Protocol):
@@ -217,7 +218,7 @@ def _folds(rows: Sequence[_EncodedRow], config: LabelledConfig, names: Sequence[
 def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct labels in order: by value if all are integers, else by code point."""
     names = set(labels)
-    if all(name.removeprefix("-").isdecimal() and name.isascii() for name in names):
+    if all(name.removeprefix("-").isdecimal() and name.isascii() and len(name) < _LONG_INTEGER for name in names):
         return tuple(sorted(names, key=lambda name: (int(name), name)))
     return tuple(sorted(names))
 

@@ -208,7 +208,7 @@ def _jsonl(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterato
             if line.strip():
                 try:
                     yield location, decoder.decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                     fix = "each line must be one JSON object; JSON has no NaN and no Infinity"
                     raise InputError(f"invalid JSON: {error}", where=location, fix=fix) from error
 

@@ -208,6 +208,7 @@ def test_a_tokenizer_brings_its_own_template(folders: dict[str, Path], tmp_path:
         ("{% for m in messages %}{{ m.content }}", "not a chat template"),
         ("{% for m in messages %}{{ m.content }} {% endfor %}", "no special token"),
         ("{% for m in messages %}{{ m.content | upper | length }}{{ eos_token }}{% endfor %}", "cuts or changes"),
+        ("{% macro f(m) %}{{ f(m) }}{% endmacro %}{{ f(1) }}", "refuses it"),
         (
             "{{ messages | length }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}",
             "changes its text",
@@ -236,6 +237,25 @@ def test_answers_that_a_later_prompt_gives_other_ids_are_told(
     row = encoder.encode([conversation("一", "A二", "三", "四")], 100).ids.tolist()
     prompt = encoder.encode_prompt(conversation("一", "A二", "三").messages)
     assert (row[: len(prompt)] != prompt) == warned
+
+
+@pytest.mark.parametrize(
+    ("loop", "text", "problem"),
+    [
+        ("for m in messages", "m.content | upper", "cuts or changes the text"),
+        ("for m in messages", "m.content | e", "cuts or changes the text"),
+        ("for m in messages", "m.content | replace('b', 'c')", "cuts or changes the text"),
+        ("for m in messages if m.role != 'system'", "m.content", r"leaves out message 1 \(system\)"),
+    ],
+)
+def test_a_template_that_changes_or_leaves_out_a_text_is_refused(
+    tokenizer: Tokenizer, loop: str, text: str, problem: str
+):
+    encoder = ChatEncoder(tokenizer, f"{{% {loop} %}}{{{{ {text} }}}}{{{{ eos_token }}}}{{% endfor %}}")
+    turns = zip(("system", "user", "assistant"), ("短く。", "a<b>", "京"), strict=True)
+    messages = [{"role": role, "content": content} for role, content in turns]
+    with pytest.raises(InputError, match=problem):
+        encoder.encode([Conversation(messages, "here")], 100)
 
 
 def test_a_template_that_looks_at_texts_is_refused_where_it_matters(tokenizer: Tokenizer):

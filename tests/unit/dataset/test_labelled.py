@@ -111,6 +111,7 @@ def test_pairs_are_truncated_as_by_tokenizers(first, second, room):
 def test_labels_are_sorted():
     assert sort_labels(["b", "a", "b", "10"]) == ("10", "a", "b")
     assert sort_labels(["10", "9", "-1", "9"]) == ("-1", "9", "10")
+    assert sort_labels(["9", "1" * 5000]) == ("1" * 5000, "9")  # Python converts no such integer
 
 
 def test_order_of_training_labels_is_kept(tmp_path: Path):
@@ -194,6 +195,7 @@ BAD = [
     (".jsonl", b'{"text": "a", "label": null}', "not a label: None", "line 1"),
     (".jsonl", b'{"text": "a", "label": 0.5}', "not a label: 0.5", "line 1"),
     (".jsonl", b"[1]", "invalid JSON", "line 1"),
+    (".jsonl", b'{"text": ' + b"[" * 5000 + b"]" * 5000 + b"}", "invalid JSON", "line 1"),
     (".csv", b'text,label\n"a\nb",x\nc\n', "found 1 fields, expected 2", "line 4"),
     (".csv", b"text,label\na,\n", "not a label: ''", "line 2"),
     (".csv", b"text,lable\na,b\n", "missing column 'label'", "line 2"),

@@ -58,15 +58,14 @@ class _Line(NamedTuple):
 def join_lines(pages: Sequence[Sequence[Fragment]]) -> Paragraphs:
     """Return the paragraphs of the lines of all pages, which are in the order of reading."""
     lines = [line for number, page in enumerate(pages) for line in _lines(page, number)]
-    text, joined, hyphens = list[str](), 0, 0
+    paragraphs, joined, hyphens = list[list[str]](), 0, 0
     for index, line in enumerate(lines):
         after = lines[index + 1] if index + 1 < len(lines) else None
         if index and not _begins_paragraph(lines[index - 1], line, after):
-            text[-1], deleted = _follow(text[-1], line.fragment.text)
-            joined, hyphens = joined + 1, hyphens + deleted
+            joined, hyphens = joined + 1, hyphens + _add_line(paragraphs[-1], line.fragment.text)
         else:
-            text.append(line.fragment.text)
-    return Paragraphs(text, joined, hyphens)
+            paragraphs.append([line.fragment.text])
+    return Paragraphs(["".join(parts) for parts in paragraphs], joined, hyphens)
 
 
 def _lines(page: Sequence[Fragment], number: int) -> Iterator[_Line]:
@@ -124,9 +123,11 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
     return ended or not hanging
 
 
-def _follow(text: str, line: str) -> tuple[str, bool]:
-    """Return a paragraph with its next line, and whether a hyphen at the end of the line was removed."""
-    if _HYPHEN.search(text) and _WORD.match(line):
-        return text[:-1] + line, True
-    space = "" if is_wide(text[-1]) or is_wide(line[0]) else " "
-    return text + space + line, False
+def _add_line(parts: list[str], line: str) -> bool:
+    """Add the next line to the parts of a paragraph; return whether a hyphen before it was removed."""
+    last = parts[-1]
+    if _HYPHEN.search(last) and _WORD.match(line):
+        parts[-1:] = last[:-1], line
+        return True
+    parts.append(line if is_wide(last[-1]) or is_wide(line[0]) else f" {line}")
+    return False
