@@ -103,6 +103,19 @@ def test_header_and_colophon_are_meta(tmp_path: Path) -> None:
     assert colophon.endswith("入力：某")
 
 
+@pytest.mark.parametrize(
+    "start",
+    ["\n底本：「試しの本」", "［＃改ページ］\n底本：「試しの本」", "\n底本の親本：「元の本」\n底本：「試しの本」"],
+)
+def test_a_colophon_begins_behind_a_blank_line_or_a_note(start: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(as_file(f"題\n人\n\n札を見た。\n底本：は本文。\n{start}\n入力：某"))
+    (doc,) = read(path)
+    assert isinstance(doc, Document)
+    assert doc.text == "札を見た。\n底本：は本文。"
+    assert doc.meta["colophon"] == f"{start}\n入力：某".removeprefix("［＃改ページ］").strip()
+
+
 def test_each_change_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(as_file(SAMPLE))

@@ -11,7 +11,7 @@ from jprep.corpus.readers.aozora.characters import resolve_accents, resolve_gaij
 _RULE = re.compile(r"-{10,}[ \t]*")
 _LEGEND_LINES = 80
 _HEADER_LINES = 8  # more lines before the first blank one are text
-_COLOPHON = re.compile(r"底本[：:]")
+_COLOPHON = re.compile(r"底本(?:の親本)?[：:]")
 _RUBY = re.compile(r"《[^《》\n]*》")
 _RUBY_BASE = re.compile(r"[｜|]([^｜|《》\n]*)(?=《[^《》\n]*》)")
 _NOTE = re.compile(r"［＃[^［］\n]*］")
@@ -57,7 +57,8 @@ def _without_legend(lines: list[str]) -> tuple[str, list[str]]:
 
 
 def _begins_block(lines: list[str], at: int) -> bool:
-    return at > 0 and not lines[at - 1].strip()
+    """Return whether the line before is blank, apart from notes such as ［＃改ページ］."""
+    return at > 0 and not _NOTE.sub("", lines[at - 1]).strip()
 
 
 def describe(header: list[str]) -> dict[str, str]:

@@ -154,7 +154,7 @@ class _Converter:
             self._after_label = any(_LABEL.fullmatch(name) for name in self._open)  # a label may have ruby in it
 
     def _end_line(self) -> None:
-        line = "".join(self._line).strip("\t 　")
+        line = "".join(self._line).rstrip("\t 　").lstrip(" 　")  # a row may begin with an empty cell
         if line and self._law:
             self._law.lines.append(line)
         self._line, self._after_label = [], False

@@ -35,8 +35,8 @@ class Characters(NamedTuple):
         unmapped: number of characters that are mapped to no code point.
         oblique: number of characters that were left out because they stand at an angle, as watermarks do.
         outside: number of characters that were left out because they are not on the page as it is shown.
-        invisible: number of characters that were left out because they are controls or format characters, or have no
-            place.
+        invisible: number of characters that were left out because they are controls, format characters or
+            halves of characters, or have no place.
     """
 
     text: str
@@ -107,12 +107,13 @@ def _characters(content: Any, count: int) -> Iterator[_Character | None]:
         if pdfium.FPDFText_IsGenerated(content, index) == 1:
             continue
         code = pdfium.FPDFText_GetUnicode(content, index)
-        if code in _HIGH:  # the first half of a character beyond U+FFFF; its second half follows
-            high = code
-            continue
         if high and code in _LOW:
             code = 0x10000 + ((high - _HIGH.start) << 10) + code - _LOW.start
-        high = 0
+        elif high:
+            yield None
+        high = code if code in _HIGH else 0
+        if high:  # the first half of a character beyond U+FFFF; its second half follows
+            continue
         character = "" if pdfium.FPDFText_HasUnicodeMapError(content, index) == 1 else _known(code)
         if character and character.isspace():
             space += character
@@ -125,6 +126,8 @@ def _characters(content: Any, count: int) -> Iterator[_Character | None]:
         angle = pdfium.FPDFText_GetCharAngle(content, index)
         yield _Character(character or UNMAPPED, space, place, angle, bool(character))
         space = ""
+    if high:
+        yield None
 
 
 def _is_sideways(angle: float, turned: int) -> bool:

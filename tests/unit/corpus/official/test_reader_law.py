@@ -175,6 +175,12 @@ def test_only_white_space_of_xml_is_indentation() -> None:
     assert law.lines == ["峠の茶屋を　営む　者"]
 
 
+def test_an_empty_first_cell_keeps_its_place() -> None:
+    row = "<TableRow><TableColumn/><TableColumn><Sentence>峠</Sentence></TableColumn><TableColumn/></TableRow>"
+    [law] = parse_laws(f"<Law><LawBody><Table>{row}</Table></LawBody></Law>".encode(), Tally())
+    assert law.lines == ["\t峠"]
+
+
 def test_a_label_with_ruby_is_followed_by_a_space() -> None:
     item = "<Item><ItemTitle><Ruby>一<Rt>いち</Rt></Ruby></ItemTitle><ItemSentence>峠を守る。</ItemSentence></Item>"
     [law] = parse_laws(f"<Law><LawBody>{item}</LawBody></Law>".encode(), Tally())

@@ -111,6 +111,9 @@ def test_invisible_characters_are_left_out_and_counted() -> None:
     found = extracted(mapped_pdf("Ab cX de", {"X": 0x200B, "e": 0x200F}))
     assert found.text == "Ab c d"
     assert found.counts == {"invisible": 2}
+    for text in ("Ab cX de", "Ab c deX", "Ab cXX de"):  # halves of a character
+        found = extracted(mapped_pdf(text, {"X": 0xD800}))
+        assert (found.text, found.counts) == ("Ab c de", {"invisible": text.count("X")})
 
 
 @pytest.mark.parametrize("vertical", [False, True])
