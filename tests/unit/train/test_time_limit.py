@@ -81,7 +81,7 @@ def test_while_the_run_is_prepared(tmp_path: Path, job: Path) -> None:
     process = train(recipe)
     with recipe.open("w"):  # waits for its reader
         process.send_signal(signal.SIGUSR1)
-        said = process.communicate(timeout=600)[1]
+    said = process.communicate(timeout=600)[1]  # its reading has ended: the signal may have come just before it
     assert process.returncode == 75 and "job 12 was requeued" in said and "Traceback" not in said
     assert job.read_text() == "requeue 12\n"
 
