@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from jprep import split_sentences
+from jprep.batching import batches_of
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.splitters.rules import RuleSplitter
 from tests.benchmarks.bench_normalize import DATA, REPEATS, corpora, megabytes, pace
@@ -44,7 +45,7 @@ for name, split in (("konoha", SentenceTokenizer().tokenize), ("ja_sentence_segm
     print(json.dumps({name: paces}))
 """
 
-BATCH = 1 << 18  # characters
+BATCH = 1 << 18  # characters of the documents that a build marks together
 
 Split = Callable[[str], list[str]]
 
@@ -61,20 +62,8 @@ def peers(texts: dict[str, list[str]]) -> dict[str, dict[str, float]]:
     return {name: paces for line in run.stdout.splitlines() for name, paces in json.loads(line).items()}
 
 
-def batches(texts: list[str]) -> Iterator[list[str]]:
-    """The documents that a build marks together."""
-    batch, size = list[str](), 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-    yield batch
-
-
 def build_pace(splitter: RuleSplitter, texts: list[str]) -> float:
-    together, best = list(batches(texts)), float("inf")
+    together, best = list(batches_of(texts, BATCH, len)), float("inf")
     for _ in range(REPEATS):
         begun = time.process_time()
         for batch in together:
