@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import xxhash
 
+from jprep.batching import batches_of
 from jprep.corpus.store import Manifest, open_shard
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.fingerprint import fingerprint
@@ -107,17 +108,9 @@ def _write(folder: Path, files: Sequence[Output], identity: str) -> None:
 
 
 def _segments(folder: Path, files: Sequence[Output]) -> Iterator[Any]:
-    """Yield the records of all files, a bounded number at a time."""
-    held, size = list[Any](), 0
-    for part, file in enumerate(files):
-        for records in _records(folder, file, part):
-            held.append(records)
-            size += len(records)
-            if size >= _SEGMENT:
-                yield np.concatenate(held)
-                held, size = [], 0
-    if held:
-        yield np.concatenate(held)
+    """Return the records of all files, a bounded number at a time."""
+    records = (each for part, file in enumerate(files) for each in _records(folder, file, part))
+    return map(np.concatenate, batches_of(records, _SEGMENT, len))
 
 
 def _records(folder: Path, file: Output, part: int) -> Iterator[Any]:
