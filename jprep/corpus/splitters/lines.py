@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from jprep.corpus.splitters.patterns import (
     BEGINNING,
     CLOSERS,
     CONTINUATION,
     ENDERS,
+    ENDING,
     FIRST_BRACKET,
     MARK_INSIDE_LINE,
     MARKS,
@@ -66,13 +69,22 @@ class BracketLine:
                 self._ends.append(end)
             elif end - at > 1:
                 continue
-            elif character in OPENERS and not (character == '"' and self._open_counts.get('"')):
+            elif character in OPENERS and not (character == '"' and self._closes(end)):
                 self._open_bracket(at, OPENERS[character])
             else:
                 self._close_bracket(at, CLOSERS[character])
         if self._ends and self._ends[-1] == self._stop:
             self._ends.pop()
         return self._ends
+
+    def _closes(self, end: int) -> bool:
+        """Return whether a straight quotation mark closes: after one that opened, and at the end of a line."""
+        return bool(self._open_counts.get('"')) or end > self._solid_stop
+
+    @cached_property
+    def _solid_stop(self) -> int:
+        """The offset behind the last character of the line that is neither a closing bracket nor a space."""
+        return self._start + len(self._text[self._start : self._stop].rstrip(ENDING))
 
     def _open_bracket(self, at: int, kind: str) -> None:
         self._open.append((at, kind))

@@ -22,14 +22,17 @@ ENDERS = MARKS + PERIODS
 JAPANESE, LATIN = "ぁ-んァ-ヶー一-鿿々", "A-Za-zＡ-Ｚａ-ｚ"
 NUMERALS = "一二三四五六七八九十"
 ANY_BRACKET, CLOSING = re.escape("".join(OPENERS | CLOSERS)), re.escape("".join(CLOSERS))
+ENDING = "".join(CLOSERS) + " \u3000"
+"""What may follow the last end mark of a line."""
 SPACES = r"[^\S\n]*+"
 
 CONTINUES = (
-    rf"{SPACES}[\-‐−–→～〜~=＝]|(?<=[{LATIN}][{QUESTION_MARKS}])[ァ-ヶ{LATIN}]|[、，,‥…・/／を{ENDERS}]|など|って"
+    rf"{SPACES}[\-‐−–→～〜~=＝]|(?<=[{LATIN}][{QUESTION_MARKS}])[ァ-ヶ{LATIN}]|(?<=[!-~]\?)[A-Za-z][A-Za-z\d_.\[\]-]*+="
+    rf"|[、，,‥…・/／を{ENDERS}]|など|って"
     r"|の(?![ちどびりろん])|が(?![っん])|に(?![おぎこしじっほゃゅわん])"
     r"|と(?![うおかきくこってどなにばはびもりれろん]|ある|い[たてう][いまだ])"
 )
-"""What continues the sentence after ！ or ？ in a name or question: ヤフー！の, 誰か？と, Yahoo!ゲーム."""
+"""What continues the sentence after ！ or ？ in a name, question or URL: ヤフー！の, 誰か？と, Yahoo!ゲーム, /?id=3."""
 BEGINS = rf"(?![ぁ-ん])[{JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|しか[しも]|さら|ただ|なお|すなわち"
 """What begins a new sentence after a quotation that ends in a full stop. Anything else continues the sentence around
 the quotation."""
@@ -56,7 +59,7 @@ PLAIN_END = re.compile(
 """The end of a sentence inside a line without brackets."""
 MARK_INSIDE_LINE = re.compile(
     rf"[{ENDERS}](?<![{MARKS}][{MARKS}])(?<![^{JAPANESE}{CLOSING}][{PERIODS}])"
-    rf"[{ENDERS}]*+[{CLOSING} \u3000]*+(?!\n|\Z)"
+    rf"[{ENDERS}]*+[{re.escape(ENDING)}]*+(?!\n|\Z)"
 )
 """An end mark with text after it on its line. Lines without one need no further work."""
 TOKEN = re.compile(

@@ -17,7 +17,7 @@ class RuleSplitter(Splitter):
     """Splits text by rules. Neither sentences nor pairs of brackets continue across lines."""
 
     name = "rules"
-    version = 1
+    version = 2
 
     def mark(self, text: str) -> str:
         """Insert U+001E between the sentences of each line. White space after a sentence belongs to it."""
