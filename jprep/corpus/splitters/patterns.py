@@ -21,6 +21,7 @@ MARKS = FULL_STOPS + QUESTION_MARKS
 ENDERS = MARKS + PERIODS
 JAPANESE, LATIN = "ぁ-んァ-ヶー一-鿿々", "A-Za-zＡ-Ｚａ-ｚ"
 NUMERALS = "一二三四五六七八九十"
+PREDICATE = "るたすだいうんねよ"
 ANY_BRACKET, CLOSING = re.escape("".join(OPENERS | CLOSERS)), re.escape("".join(CLOSERS))
 ENDING = "".join(CLOSERS) + " \u3000"
 """What may follow the last end mark of a line."""
@@ -36,8 +37,12 @@ CONTINUES = (
 BEGINS = rf"(?![ぁ-ん])[{JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|しか[しも]|さら|ただ|なお|すなわち"
 """What begins a new sentence after a quotation that ends in a full stop. Anything else continues the sentence around
 the quotation."""
-PERIOD = rf"(?<=[{JAPANESE}{CLOSING}][{PERIODS}])(?<![{NUMERALS}][{PERIODS}])(?![{ENDERS}\da-zA-Zを])"
-"""A full stop that ends a sentence, unlike those in 3.5, 一．, J.S. or ．．．"""
+PERIOD = (
+    rf"(?<=[{JAPANESE}{CLOSING}][{PERIODS}])(?<![{NUMERALS}][{PERIODS}])"
+    rf"(?:(?![{ENDERS}\da-zA-Zを])|(?<=[{JAPANESE}][{PREDICATE}][{PERIODS}])(?=[A-Z\d]))"
+)
+"""A full stop that ends a sentence, unlike those in 3.5, 一．, J.S. or ．．． Before a digit or a capital, it ends one
+after the last character of a predicate: である．2節, but 表．2, これらの.357, 学ぶ.txt."""
 ENDS_HERE = rf"(?:(?<=[{FULL_STOPS}{PERIODS}])(?!を)|(?<=[{QUESTION_MARKS}])(?!{CONTINUES}))"
 """Condition under which a run of end marks ends a sentence, by its last mark and what follows."""
 
