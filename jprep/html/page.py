@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jprep.html.text import shortened, visible
 from jprep.libraries import import_library
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -18,7 +19,8 @@ def environment(package: str, *, extra: str = "report") -> Environment:
     """Return an environment for the templates of a package, and for `base.html` and `macros.html`.
 
     Every printed string is escaped, and its control characters are shown; `Markup` is printed as it is. An undefined
-    name is an error. Filters: `thousands` (1,234), `percent` (12.3 %), `shortened(limit)`.
+    name is an error. Filters: `thousands` (1,234), `counted(noun)` (1,234 documents), `percent` (12.3 %),
+    `shortened(limit)`.
 
     Args:
         package: name of a package with a folder `templates`.
@@ -37,7 +39,7 @@ def environment(package: str, *, extra: str = "report") -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"thousands": thousands, "percent": percent, "shortened": shortened}
+    made.filters |= {"thousands": thousands, "counted": counted, "percent": percent, "shortened": shortened}
     made.globals["style"] = _style()
     return made
 
