@@ -35,6 +35,18 @@ def check_output_file(path: Path) -> None:
         raise ConfigError(f"expected a file, found {problem}", where=str(path), fix="choose another output file")
 
 
+def check_new_file(path: Path, *, force: bool) -> None:
+    """Refuse a path that no file must be written to, and an existing file unless `force`; nothing is changed.
+
+    Raises:
+        ConfigError: see `check_output_file`; or the file exists, and `force` is not given.
+        MachineError: it cannot be read.
+    """
+    check_output_file(path)
+    if path.exists() and not force:
+        raise ConfigError("this file exists", where=str(path), fix="choose another name, or replace it with --force")
+
+
 def refuse_url(text: str) -> None:
     """Refuse a URL as an output path.
 

@@ -71,7 +71,7 @@ def test_a_teacher_labels_text_and_a_finished_model_is_not_replaced(gold: Path, 
     command = ("segmenter", "train", "--text", gold, "-o", path, *options)
     assert "segmenter evaluate GOLD" in jprep(*command).stdout
     assert "this file exists" in jprep(*command, code=2).stderr
-    jprep(*command, "--restart")
+    jprep(*command, "--force")
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ _COUNTS = {"pages": "templates", "redirects": "redirects", "too_large": "left ou
 @click.command()
 @click.argument("dumps", nargs=-1, required=True, type=FILE, metavar="DUMP...")
 @click.option("-o", "--output", required=True, type=OUTPUT_PATH, help="Output file.")
-@click.option("--restart", is_flag=True, help="Replace an existing file.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @AS_JSON
-def templates(dumps: tuple[Path, ...], output: Path, restart: bool, as_json: bool) -> None:
+def templates(dumps: tuple[Path, ...], output: Path, force: bool, as_json: bool) -> None:
     """Collect the template pages of a MediaWiki dump.
 
     Name the file in a recipe, and templates that jprep's tables do not have are expanded from it:
@@ -34,7 +34,7 @@ def templates(dumps: tuple[Path, ...], output: Path, restart: bool, as_json: boo
     from jprep.corpus.readers.mediawiki.template_pages import collect_templates
 
     with show_status("collecting templates") as report:
-        found = collect_templates(dumps, output, replace=restart, report=report)
+        found = collect_templates(dumps, output, force=force, report=report)
     counts = {name: found[name] for name in _COUNTS}
     size = output.stat().st_size
     if as_json:

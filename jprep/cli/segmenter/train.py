@@ -34,7 +34,7 @@ _SIZES = ("characters", "pairs", "triples", "quadruples", "neighbours", "words",
     help="`jumandic` (the installed package), `none`, or a file with one word per line.",
 )
 @click.option("-o", "--output", required=True, type=OUTPUT_PATH, help="File of the model.")
-@click.option("--restart", is_flag=True, help="Replace an existing file.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--passes", type=int, default=4, show_default=True, help="Passes over the sentences.")
 @click.option("--learning-rate", type=float, default=0.15, show_default=True, help="Learning rate of AdaGrad.")
 @click.option("--sizes", default="", metavar="NAME=BITS,…", help=f"Sizes of tables: {', '.join(_SIZES)}.")
@@ -49,7 +49,7 @@ def train(
     overrides: tuple[str, ...],
     dictionary: str,
     output: Path,
-    restart: bool,
+    force: bool,
     license_name: str,
     note: str,
     as_json: bool,
@@ -67,14 +67,15 @@ def train(
     from jprep.cli.common.progress import show_status
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.corpus.segmenters.pointwise.model_file import write_model
-    from jprep.corpus.segmenters.pointwise.training.inputs import TrainingInputs, refuse_existing
+    from jprep.corpus.segmenters.pointwise.training.inputs import TrainingInputs
     from jprep.corpus.segmenters.pointwise.training.trainer import train as train_model
+    from jprep.engine.output_paths import check_new_file
 
     if not words and not text:
         raise click.UsageError("give at least one --words or --text")
     if not text:
         refuse_unused("only --text has a teacher", "teacher", "overrides")
-    refuse_existing(output, replace=restart)
+    check_new_file(output, force=force)
     config = _config(options)
     inputs = TrainingInputs(words, text, teacher if text else "", overrides, dictionary)
     with show_status("training") as report, inputs:

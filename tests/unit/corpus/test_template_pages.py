@@ -27,7 +27,7 @@ BODY = escape("{{{1}}}の川<noinclude>説明</noinclude>")
 
 
 def collect(output: Path, *dumps: Path) -> Tally:
-    return collect_templates(dumps, output, replace=False, report=lambda _: None)
+    return collect_templates(dumps, output, force=False, report=lambda _: None)
 
 
 def write(path: Path, *pages: str, version: str = "0.11") -> Path:
@@ -175,5 +175,5 @@ def test_the_command_prints_counts(tmp_path: Path, jprep: Run) -> None:
     source, output = write(tmp_path / "a.xml.bz2", template("川", BODY)), tmp_path / "t.sqlite"
     done = jprep("corpus", "templates", source, "-o", output)
     assert "templates" in done.stdout and str(output) in done.stdout
-    found = json.loads(jprep("corpus", "templates", source, "-o", output, "--restart", "--json").stdout)
+    found = json.loads(jprep("corpus", "templates", source, "-o", output, "--force", "--json").stdout)
     assert found == {"file": str(output), "bytes": output.stat().st_size, "pages": 1, "redirects": 0, "too_large": 0}

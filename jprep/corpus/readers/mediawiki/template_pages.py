@@ -23,7 +23,7 @@ from jprep.corpus.readers.wikitext.templating.definitions import canonical_name
 from jprep.corpus.readers.wikitext.transclusion.inclusion import transcluded_part
 from jprep.corpus.readers.wikitext.transclusion.limits import MAX_SIZE
 from jprep.corpus.readers.wikitext.transclusion.page_file import TemplatePage, write_template_pages
-from jprep.engine.output_paths import check_output_file
+from jprep.engine.output_paths import check_new_file
 from jprep.errors import ConfigError, InputError
 from jprep.io.hashing import cached_sha256
 from jprep.io.inputs.limits import MIB
@@ -40,13 +40,13 @@ _SMALLER = "leave the page out of the dump"
 _STANDARD = ("template", "テンプレート")
 
 
-def collect_templates(dumps: Sequence[Path], output: Path, *, replace: bool, report: Callable[[str], None]) -> Tally:
+def collect_templates(dumps: Sequence[Path], output: Path, *, force: bool, report: Callable[[str], None]) -> Tally:
     """Write the template pages of dumps to one file. Of two pages with one name, the newer one is kept.
 
     Args:
         dumps: MediaWiki exports, compressed or not.
         output: the file to write.
-        replace: whether it may replace an existing one.
+        force: whether it may replace an existing one.
         report: receives the number of pages from time to time.
 
     Returns:
@@ -56,10 +56,7 @@ def collect_templates(dumps: Sequence[Path], output: Path, *, replace: bool, rep
         ConfigError: the output exists or cannot be a file, or an input is no regular file: inputs are hashed first.
         InputError: an input is not an export, is damaged, or has no template.
     """
-    check_output_file(output)
-    if output.exists() and not replace:
-        fix = "choose another name, or replace it with --restart"
-        raise ConfigError("this file exists", where=str(output), fix=fix)
+    check_new_file(output, force=force)
     tally = Tally()
     inputs = [{"file": dump.name, "sha256": _hash(dump)} for dump in dumps]
     pages = itertools.chain.from_iterable(_templates(str(dump), tally, report) for dump in dumps)

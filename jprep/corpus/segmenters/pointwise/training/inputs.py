@@ -104,21 +104,5 @@ class TrainingInputs:
         return found
 
 
-def refuse_existing(path: Path, *, replace: bool) -> None:
-    """Check that a file can be written.
-
-    Args:
-        path: the file.
-        replace: whether it may replace an existing one.
-
-    Raises:
-        ConfigError: it exists, or is a directory.
-    """
-    if path.is_dir():
-        raise ConfigError("expected a file, got a directory", where=str(path), fix="name a file in it")
-    if path.exists() and not replace:
-        raise ConfigError("this file exists", where=str(path), fix="choose another name, or replace it with --restart")
-
-
 def _hashes(paths: Sequence[Path]) -> list[dict[str, str]]:
     return [{"file": path.name, "sha256": cached_sha256(path)} for path in paths]
