@@ -177,7 +177,7 @@ class TsvReader(LineReader):
         if lines > 1:
             error = ValueError(f"{error}, in {lines} lines: perhaps a quotation mark is not closed")
             self.tally["malformed.lines_joined"] += lines - 1
-        fix = "correct the row, check `quote` and `separator`, or allow some bad rows with `max_bad = 0.001`"
+        fix = "correct the row, or check `quote` and `separator`"
         budget.spend(InputError(f"not a row of this table: {error}", where=where, fix=fix))
         return self._reject(location.identity, f"malformed_{self.name}", data.decode(self.encoding, "replace"))
 

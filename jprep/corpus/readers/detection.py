@@ -20,7 +20,7 @@ _COMMON = re.compile(
 _LEVEL_1 = range(0xB0, 0xD0)  # leading bytes of the common kanji in EUC-JP
 
 
-def detect_encoding(data: bytes, *, complete: bool = True) -> str:
+def detect_encoding(data: bytes, *, complete: bool = True, also: tuple[str, ...] = ()) -> str:
     """Return the encoding of Japanese text, by a name known to Python, or "" if none fits.
 
     The rule: a byte order mark; ISO-2022-JP if there are its escape sequences and no byte over 0x7F; UTF-8 if the bytes
@@ -30,6 +30,7 @@ def detect_encoding(data: bytes, *, complete: bool = True) -> str:
     Args:
         data: the text, or its beginning.
         complete: whether the data are all of the text; otherwise a character may be cut at the end.
+        also: further encodings, which are tried last.
     """
     for mark, name in _BOMS.items():
         if data.startswith(mark):
@@ -38,7 +39,7 @@ def detect_encoding(data: bytes, *, complete: bool = True) -> str:
         return next((name for name in ("iso2022_jp", "iso2022_jp_ext") if _decodes(data, name, complete)), "")
     if _decodes(data, "utf-8", complete):
         return "utf-8"
-    shares = {name: _plausibility(data, name, complete) for name in _EIGHT_BIT}
+    shares = {name: _plausibility(data, name, complete) for name in _EIGHT_BIT + also}
     best = max(shares, key=lambda name: shares[name])  # the first of several
     return best if shares[best] >= _PLAUSIBLE else ""
 

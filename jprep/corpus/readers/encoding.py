@@ -39,7 +39,7 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> Input
         option: whether the reader has an option `encoding`.
     """
     looks = guess_encoding(error.object)
-    fix = "correct the file, or allow some bad records with the reader's option `max_bad = 0.001`"
+    fix = "correct the file"
     if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
         fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
         if option and looks in ("cp932", "euc-jp"):

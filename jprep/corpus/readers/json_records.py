@@ -85,8 +85,7 @@ class JsonReader(WholeFileReader):
 
     def _item(self, record: object, where: str, identity: str, source: str, budget: ErrorBudget) -> Document | Reject:
         if not isinstance(record, dict):
-            fix = "correct the file, or allow some bad records with the reader's option `max_bad = 0.001`"
-            budget.spend(InputError("the record is not an object", where=where, fix=fix))
+            budget.spend(InputError("the record is not an object", where=where, fix="correct the file"))
             return self._reject(identity, "malformed_json", self._original(record))
         text = get_field(record, self.config.text)
         if not isinstance(text, str):

@@ -291,8 +291,7 @@ class JsonlReader(LineReader):
 
     def _malformed(self, data: bytes, location: RecordLocation, error: Exception, budget: ErrorBudget) -> Reject:
         where = f"{location.path}, byte {location.offset}"
-        fix = "correct the line, or allow some bad records with the reader's option `max_bad = 0.001`"
-        budget.spend(InputError(f"not a JSON object: {error}", where=where, fix=fix))
+        budget.spend(InputError(f"not a JSON object: {error}", where=where, fix="correct the line"))
         return self._reject(location.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
 
 

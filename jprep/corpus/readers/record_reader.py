@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -78,16 +79,23 @@ class ErrorBudget:
     def spend(self, error: InputError) -> None:
         """Count a bad record. Raise its error if no bad records are allowed."""
         if not self._share:
-            raise error
+            raise self._with_option(error, 0.001)
         self._first = self._first or error
         self._bad += 1
 
     def settle(self) -> None:
         """Raise the error of the first bad record if there were too many."""
-        if self._first and self._bad > self._share * self.total:
-            first = self._first
+        if self._first and self._bad / self.total > self._share:
+            first, enough = self._first, math.ceil(1000 * self._bad / self.total) / 1000
             what = f"{self._bad} of {self.total} records are bad, over max_bad = {self._share:g}; first: {first.what}"
-            raise InputError(what, where=first.where, fix=first.fix)
+            raise self._with_option(InputError(what, where=first.where, fix=first.fix), enough)
+
+    @staticmethod
+    def _with_option(error: InputError, share: float) -> InputError:
+        if ' = "' in error.fix:  # an option with which no record is bad
+            return error
+        fix = f"{error.fix}, or allow some bad records with the reader's option `max_bad = {share:g}`"
+        return InputError(error.what, where=error.where, fix=fix)
 
 
 class RecordReader(Reader):

@@ -116,6 +116,26 @@ def test_a_colophon_begins_behind_a_blank_line_or_a_note(start: str, tmp_path: P
     assert doc.meta["colophon"] == f"{start}\n入力：某".removeprefix("［＃改ページ］").strip()
 
 
+@pytest.mark.parametrize(
+    "start", ["翻訳の底本：「試しの本」", "底本・初出：「試しの本」", "［＃本文終わり］\n翻訳者：某"]
+)
+def test_colophons_of_translations(start: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(as_file(f"題\n人\n\n札を見た。\n\n{start}\n入力：某"))
+    (doc,) = read(path)
+    assert isinstance(doc, Document)
+    assert doc.text == "札を見た。"
+    assert doc.meta["colophon"] == f"{start}\n入力：某".removeprefix("［＃本文終わり］\n")
+
+
+def test_characters_of_jis_x_0213_in_shift_jis(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("題\n人\n\n㯃をもたげた。二人の男は、山の道を歩いていた。".encode("shift_jis_2004"))
+    (doc,) = read(path)
+    assert isinstance(doc, Document)
+    assert doc.text.startswith("㯃をもたげた。")
+
+
 def test_each_change_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(as_file(SAMPLE))
@@ -126,7 +146,7 @@ def test_each_change_is_counted(tmp_path: Path) -> None:
     counts = {
         name: reader.tally[name] for name in ("ruby.deleted", "notes.deleted", "gaiji.resolved", "gaiji.unresolved")
     }
-    assert counts == {"ruby.deleted": 2, "notes.deleted": 5, "gaiji.resolved": 2, "gaiji.unresolved": 1}
+    assert counts == {"ruby.deleted": 2, "notes.deleted": 5, "gaiji.resolved": 4, "gaiji.unresolved": 1}
     assert reader.tally["accents.resolved"] == reader.tally["repetition.resolved"] == 1
 
 
@@ -141,6 +161,11 @@ def test_each_change_is_counted(tmp_path: Path) -> None:
         ("閉じない［＃注", "閉じない［＃注"),
         ("〔A&ngstro:m, Franc,ais: tre`s, ae&〕", "Ångström, Français: très, æ"),
         ("〔know: a, b〕", "〔know: a, b〕"),
+        ("和算［＃割り注］数学の［＃「数学」に傍点］事［＃割り注終わり］を学ぶ", "和算（数学の事）を学ぶ"),
+        ("〔［＃ここから割り注］注［＃ここで割り注終わり］〕と［＃割り注］（註）［＃割り注終わり］", "〔注〕と（註）"),
+        ("（［＃割り注］表［＃割り注終わり］を見る）［＃割り注］終わりがない", "（（表）を見る）終わりがない"),
+        ("往来は［＃図（fig1_01.png、横34×縦45）入る］まで", "往来は〓まで"),
+        ("図。\n［＃図（fig1_01.png、横34×縦45）入る］\n［＃図（fig1_02.png）入る］のあと", "図。\nのあと"),
     ],
 )  # fmt: skip
 def test_markup(markup: str, text: str) -> None:
@@ -149,6 +174,7 @@ def test_markup(markup: str, text: str) -> None:
 
 def test_brackets_stay_where_the_legend_explains_other_marks_only() -> None:
     assert plain_text("《引用》", "［＃］：入力者注", Tally()) == "《引用》"
+    assert plain_text("敲《たた》く", "：ルビ\n（例）敲《たた》く", Tally()) == "敲く"
 
 
 def test_a_text_without_header_keeps_all_its_lines(tmp_path: Path) -> None:
@@ -177,6 +203,8 @@ def test_translators() -> None:
     assert describe(["題", "副題", "ポー", "某山某訳"]) == {
         "title": "題", "subtitle": "副題", "author": "ポー", "translator": "某山某訳",
     }  # fmt: skip
+    assert describe(["題", "ポー", "某山某訳", "某川某改訳"])["translator"] == "某山某訳、某川某改訳"
+    assert describe(["題", "司馬遷", "某山某訳註"]) == {"title": "題", "author": "司馬遷", "translator": "某山某訳註"}
     assert describe(["題"]) == {"title": "題"}
 
 

@@ -22,7 +22,7 @@ class AozoraReader(WholeFileReader):
     """Text files of Aozora Bunko, plain or in .zip. Ids: `source:file`, in a .zip `source:file:member`."""
 
     name = "aozora"
-    version = 2
+    version = 3
     suffixes = (".txt",)
 
     class Config(StepConfig, frozen=True):
@@ -35,7 +35,7 @@ class AozoraReader(WholeFileReader):
             max_ratio: maximum ratio of decompressed to compressed bytes, as protection from decompression bombs.
         """
 
-        encoding: Literal["detect", "cp932", "shift_jis", "euc_jis_2004", "utf-8"] = "detect"
+        encoding: Literal["detect", "cp932", "shift_jis", "shift_jis_2004", "euc_jis_2004", "utf-8"] = "detect"
         max_bad: Share = 0.0
         max_record_mb: Positive = 64.0
         max_ratio: Positive = MAX_RATIO
@@ -58,7 +58,7 @@ class AozoraReader(WholeFileReader):
     def _encoding_of(self, data: bytes) -> str:
         if self.config.encoding != "detect":
             return str(self.config.encoding)
-        return detect_encoding(data) or "cp932"
+        return detect_encoding(data, also=("shift_jis_2004",)) or "cp932"
 
     def _parsed(self, text: str, identity: str, source: str) -> Document:
         parts = divide(self._clean(text.removeprefix("\ufeff")))

@@ -158,5 +158,4 @@ def _packed(path: str, index: int, start: int, end: int, weight: int, records: l
 
 
 def _damaged(path: str, record: RawRecord, detail: str) -> InputError:
-    fix = f"{DOWNLOAD_AGAIN}; or allow more damaged records with the reader's option `max_bad = 0.1`"
-    return InputError(f"a record is damaged: {detail}", where=f"{path}, byte {record.position}", fix=fix)
+    return InputError(f"a record is damaged: {detail}", where=f"{path}, byte {record.position}", fix=DOWNLOAD_AGAIN)
