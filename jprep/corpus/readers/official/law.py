@@ -22,7 +22,7 @@ class LawReader(WholeFileReader):
     """Laws in e-Gov's XML (法令標準XML), plain or in .zip. Ids: `source:file`, in a .zip `source:file:member`."""
 
     name = "law"
-    version = 3
+    version = 4
     suffixes = (".xml",)
 
     class Config(WholeFileConfig, frozen=True):

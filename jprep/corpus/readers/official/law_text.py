@@ -131,15 +131,24 @@ class _Converter:
     def _finish(self, name: str, depth: int) -> None:
         """End an element: a label and a cell are followed by a space, a block by the end of its line."""
         if name.endswith("Column") and name != "Column":
-            self._line.append("\t")
+            self._end_cell()
         elif _LABEL.fullmatch(name):
             self._line += [_SPACE] if self._after_label and self._line[-1] != _SPACE else []
-        elif name == "Column" or (depth > self._row > 0 and not _is_inline(name)):
-            self._line.append(_SPACE)
+        elif name == "Column" or (depth > self._row > 0 and self._is_block_in_cell(name)):
+            self._line += [_SPACE] if self._line[-1:] != [_SPACE] else []
         elif not _is_inline(name):
             self._row = 0
             self._line += [self._note] if name == "SupplProvisionLabel" else []
             self._end_line()
+
+    def _is_block_in_cell(self, name: str) -> bool:
+        """Return whether an element in a table row is kept apart from the next one: also sentences without 。."""
+        return not _is_inline(name) or (name == "Sentence" and not "".join(self._line[-1:]).endswith("。"))
+
+    def _end_cell(self) -> None:
+        while self._line and self._line[-1] == _SPACE:
+            self._line.pop()
+        self._line.append("\t")
 
     def characters(self, text: str) -> None:
         if self._law is None or self._skipped:

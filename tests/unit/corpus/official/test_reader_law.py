@@ -181,6 +181,17 @@ def test_an_empty_first_cell_keeps_its_place() -> None:
     assert law.lines == ["\t峠"]
 
 
+def test_what_is_in_a_cell_is_kept_apart() -> None:
+    sentences = "<Sentence>次の舟</Sentence><Sentence>一　大きい舟</Sentence><Sentence>二　小さい舟。</Sentence>"
+    items = "".join(
+        f"<Item><ItemTitle>{each}</ItemTitle><ItemSentence><Sentence>{each}里</Sentence></ItemSentence></Item>"
+        for each in "三四"
+    )
+    cells = f"<TableColumn>{sentences}<Sentence>また筏</Sentence></TableColumn><TableColumn>{items}</TableColumn>"
+    [law] = parse_laws(f"<Law><LawBody><Table><TableRow>{cells}</TableRow></Table></LawBody></Law>".encode(), Tally())
+    assert law.lines == ["次の舟　一　大きい舟　二　小さい舟。また筏\t三　三里　四　四里"]
+
+
 def test_a_label_with_ruby_is_followed_by_a_space() -> None:
     item = "<Item><ItemTitle><Ruby>一<Rt>いち</Rt></Ruby></ItemTitle><ItemSentence>峠を守る。</ItemSentence></Item>"
     [law] = parse_laws(f"<Law><LawBody>{item}</LawBody></Law>".encode(), Tally())
