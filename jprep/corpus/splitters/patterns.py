@@ -31,7 +31,7 @@ CONTINUES = (
     rf"{SPACES}[\-‐−–→～〜~=＝]|(?<=[{LATIN}][{QUESTION_MARKS}])[ァ-ヶ{LATIN}]|(?<=[!-~]\?)[A-Za-z][A-Za-z\d_.\[\]-]*+="
     rf"|[、，,‥…・/／を{ENDERS}]|など|って"
     r"|の(?![ちどびりろん])|が(?![っん])|に(?![おぎこしじっほゃゅわん])"
-    r"|と(?![うおかきくこってどなにばはびもりれろん]|ある|い[たてう][いまだ])"
+    rf"|{SPACES}と(?![うおかきくこってどなにばはびもりれろん]|ある|い[たてう][いまだ])"
 )
 """What continues the sentence after ！ or ？ in a name, question or URL: ヤフー！の, 誰か？と, Yahoo!ゲーム, /?id=3."""
 BEGINS = rf"(?![ぁ-ん])[{JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|しか[しも]|さら|ただ|なお|すなわち"
