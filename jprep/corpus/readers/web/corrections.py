@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from html import unescape
+from typing import Any
 
 # A text between two tags that is one character of three bytes in UTF-8, or a reference.
 _LONE = re.compile(r">[ \t\r\n\f]*+(?:[\u0800-\uffff]|(&#?\w{1,31}+;))(?=[ \t\r\n\f]*+(?:<|\Z))")
@@ -12,6 +14,10 @@ _COMPANION_REFERENCE = re.compile("&#(?:x0*+f0000|0*+983040)", re.IGNORECASE)
 _JAPANESE_CLASS = re.compile(r"""(<[^<>]*?\sclass\s*+=\s*+(?:["'](?:[^"'<>]*?\s)?)?)jp(?=["'\s>])""")
 # A date that a sentence goes on behind, as in 「会は<time>3月1日</time>に開く」; others are those of the page itself.
 _DATE = re.compile(r"<time(?=[\s>])([^<>]*+>[^<>]*+)</time>(?=[\u3041-\u30ff\u4e00-\u9fff])", re.IGNORECASE)
+
+_OUTER = 3  # levels below the body
+_OUTER_LISTS = "body > ul, body > * > ul, body > * > * > ul"
+_MENU = 0.2  # share of a list's characters in links; Resiliparse uses it for inner lists
 
 
 def mark_lone_characters(html: str) -> tuple[str, str]:
@@ -38,3 +44,36 @@ def _with_companion(lone: re.Match[str]) -> str:
 def keep_names_and_dates(html: str) -> str:
     """Keep elements of the class `jp`, taken for buttons of Jetpack, and dates in sentences, for those of the page."""
     return _DATE.sub(r"<span\1</span>", _JAPANESE_CLASS.sub(r"\1jp.", html))
+
+
+def keep_lists(tree: Any) -> None:
+    """Make lists of text an `ol` that are a `ul` near the body: Resiliparse takes each of these for a menu."""
+    if tree.document.query_selector(_OUTER_LISTS) is None:
+        return
+    for found in reversed(list(_lists(tree.body, _OUTER))):
+        if not _is_menu(found):
+            _replace(found, tree.create_element("ol"))
+
+
+def _lists(parent: Any, levels: int) -> Iterator[Any]:
+    """Yield the elements `ul` of some levels below a node. Collections of Resiliparse take quadratic time."""
+    child = parent.first_child
+    while child is not None:
+        if child.tag == "ul":
+            yield child
+        if levels > 1:
+            yield from _lists(child, levels - 1)
+        child = child.next
+
+
+def _is_menu(element: Any) -> bool:
+    linked = sum(len(each.text) for each in element if each.tag == "a")
+    return bool(linked > _MENU * len(element.text))
+
+
+def _replace(old: Any, new: Any) -> None:
+    for name in old.attrs:
+        new.setattr(name, old.getattr(name))
+    while (child := old.first_child) is not None:
+        new.append_child(child)
+    old.parent.replace_child(new, old)

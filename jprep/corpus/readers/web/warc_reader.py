@@ -37,7 +37,7 @@ class WarcReader(PageReader):
     """
 
     name = "warc"
-    version = 6
+    version = 7
     libraries = ("fastwarc",)
 
     class Config(PageConfig, frozen=True):

@@ -122,6 +122,15 @@ def test_dates_of_the_page_and_buttons_are_left_out() -> None:
     assert "2026" not in found and "公開" in found
 
 
+@pytest.mark.parametrize("page", ["{}", "<main><article>{}</article></main>", "<div>{}<ul><li>脚注。</ul></div>"])
+def test_lists_of_text_near_the_body_are_kept_and_menus_are_not(page: str) -> None:
+    steps = '<ul lang="ja"><li>刃を水で洗う。<ul><li>布で拭く。</ul><li>砥石を<a href="a">水</a>に浸す。</ul>'
+    menu = '<ul><li><a href="/">表紙</a><li><a href="/b">地図</a></ul><ul class="menu"><li>検索</ul>'
+    text = extract_page(f"<body><p>研ぎ方。</p>{page.format(menu + steps)}</body>").text
+    assert text.split("\n")[:4] == ["研ぎ方。", "刃を水で洗う。", "布で拭く。", "砥石を水に浸す。"]
+    assert "地図" not in text and "検索" not in text
+
+
 def test_a_title_of_one_character_and_icons_of_private_use() -> None:
     body = f"<p>{SENTENCES}</p><p>家へ<i>\uf015</i><i>&#xf015;</i>帰る</p>"
     found = extract_page(page(body=body).replace("山の話", "山"))
@@ -233,6 +242,7 @@ HARMLESS = {
     "NULs": "\0" * 3_000_000,
     "paragraphs": "<p>あ" * 300_000,
     "links": "<a href=/>あ" * 200_000,
+    "lists": "<ul><li>あ</ul>" * 100_000,
     "titles": "<title>" * 300_000,
     "end tags": "</div>" * 500_000,
 }
