@@ -67,7 +67,8 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "", siz
 
     Args:
         texts: places from the top left corner of the page as it is shown, and the text that begins there; a fourth
-            value says whether it runs down: True, or "sideways" for Latin text that lies on its side.
+            value says whether it runs down: True, or "sideways" for Latin text that lies on its side; or it is
+            "slanted", as Word's Japanese italics are.
         turned: degrees by which the page is turned when it is shown.
         watermark: a text that stands at an angle.
         size: size of the characters of `texts`.
@@ -85,6 +86,9 @@ def make_page(*texts: tuple[Any, ...], turned: int = 0, watermark: str = "", siz
         if down == ["sideways"]:
             canvas.rotate(-90)
             canvas.setFont("Helvetica", size)
+        elif down == ["slanted"]:
+            canvas.transform(1, 0, 1 / 3, 1, 0, 0)
+            canvas.setFont("Horizontal", size)
         else:
             canvas.setFont("Vertical" if down and down[0] else "Horizontal", size)
         canvas.drawString(0, 0, text)

@@ -20,6 +20,8 @@ _HYPHEN = 2  # PDFium's mark of one at the end of a line
 _QUARTER = math.pi / 2
 _OBLIQUE = 0.1  # radians off the nearest multiple of 90 degrees: watermarks
 
+_Box = tuple[float, float, float, float]
+
 
 class Characters(NamedTuple):
     """The characters of a page in the order of its content, without white space.
@@ -54,14 +56,14 @@ class Characters(NamedTuple):
 class _Character(NamedTuple):
     text: str
     space: str
-    box: tuple[float, float, float, float]
+    box: _Box
     angle: float
     mapped: bool
 
     @property
     def oblique(self) -> bool:
         """Whether it stands at an angle other than those of pages."""
-        return abs((self.angle + _QUARTER / 2) % _QUARTER - _QUARTER / 2) > _OBLIQUE
+        return _deviation(self.angle) > _OBLIQUE
 
 
 def read_characters(page: Any) -> Characters:
@@ -102,7 +104,7 @@ def _characters(content: Any, count: int) -> Iterator[_Character | None]:
     """Yield what is no white space, and None for what is invisible; PDFium's own additions are left out."""
     import pypdfium2.raw as pdfium
 
-    space, high, box = "", 0, pdfium.FS_RECTF()
+    space, high = "", 0
     for index in range(count):
         if pdfium.FPDFText_IsGenerated(content, index) == 1:
             continue
@@ -118,16 +120,45 @@ def _characters(content: Any, count: int) -> Iterator[_Character | None]:
         if character and character.isspace():
             space += character
             continue
-        placed = character is not _CONTROL and pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(box))
-        place = (box.left, box.top, box.right, box.bottom)
-        if not placed or not all(map(math.isfinite, place)):
+        place = None if character is _CONTROL else _place(content, index)
+        if place is None:
             yield None
             continue
-        angle = pdfium.FPDFText_GetCharAngle(content, index)
-        yield _Character(character or UNMAPPED, space, place, angle, bool(character))
+        yield _Character(character or UNMAPPED, space, *place, bool(character))
         space = ""
     if high:
         yield None
+
+
+def _place(content: Any, index: int) -> tuple[_Box, float] | None:
+    """Return the box of a character, without its slant, and its angle; None if it has no place."""
+    import pypdfium2.raw as pdfium
+
+    rectangle, matrix = pdfium.FS_RECTF(), pdfium.FS_MATRIX()
+    placed = pdfium.FPDFText_GetLooseCharBox(content, index, ctypes.byref(rectangle))
+    box = rectangle.left, rectangle.bottom, rectangle.right, rectangle.top
+    if not placed or not all(map(math.isfinite, box)):
+        return None
+    pdfium.FPDFText_GetMatrix(content, index, ctypes.byref(matrix))
+    angle = math.atan2(matrix.c, matrix.d)
+    if _deviation(angle) > _OBLIQUE:  # turned, or slanted: then the line that it stands on is straight
+        box, angle = _without_slant(box, matrix), min(angle, math.atan2(matrix.b, matrix.a), key=_deviation)
+    return box, angle
+
+
+def _deviation(angle: float) -> float:
+    """Return how far an angle is off the nearest multiple of 90 degrees."""
+    return abs((angle + _QUARTER / 2) % _QUARTER - _QUARTER / 2)
+
+
+def _without_slant(box: _Box, matrix: Any) -> _Box:
+    """Return the box that a slanted character, such as one of Word's Japanese italics, has when it is upright."""
+    left, bottom, right, top = box
+    if abs(matrix.b) > abs(matrix.a):  # it lies on its side
+        excess = min((right - left) * abs(matrix.d / matrix.c), top - bottom) / 2
+        return left, bottom + excess, right, top - excess
+    excess = min((top - bottom) * abs(matrix.c / matrix.d), right - left) / 2
+    return left + excess, bottom, right - excess, top
 
 
 def _is_sideways(angle: float, turned: int) -> bool:

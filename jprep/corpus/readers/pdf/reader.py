@@ -46,7 +46,7 @@ class PdfReader(WholeFileReader):
     """PDF files with text, plain or in .zip. Ids: `source:file`, in a .zip `source:file:member`."""
 
     name = "pdf"
-    version = 3
+    version = 4
     suffixes = (".pdf",)
 
     class Config(StepConfig, frozen=True):

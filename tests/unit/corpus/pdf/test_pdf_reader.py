@@ -192,6 +192,19 @@ def test_oblique_characters_are_left_out() -> None:
     assert (found.text, found.counts["oblique"]) == ("本文の行です。", 3)
 
 
+@pytest.mark.parametrize("turned", [0, 90, 180, 270])
+def test_slanted_characters_are_read_as_upright_ones(turned: int) -> None:
+    lines = [
+        (100.0, 100.0, "斜めの字で書かれた行はこの段の幅を埋めて", "slanted"),
+        (100.0, 116.0, "次の行では途中から"),
+        (190.0, 116.0, "文字が斜めになっており、", "slanted"),
+        (100.0, 132.0, "段落はここで終わる。"),
+    ]
+    found = extracted(make_page(*lines, turned=turned))
+    assert found.text == "".join(line[2] for line in lines)  # type: ignore[misc]
+    assert "oblique" not in found.counts
+
+
 def test_the_sign_for_missing_characters_may_stand_in_a_text() -> None:
     found = extracted(make_page((100, 100, "〓〓〓と書く。")))
     assert (found.fault, found.text, found.counts.get("unmapped", 0)) == ("", "〓〓〓と書く。", 0)
