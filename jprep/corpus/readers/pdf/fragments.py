@@ -36,6 +36,7 @@ _ROWS_BACK = 4
 _ONE_CHARACTER = 1.5  # shorter than two of them
 _SLACK = 0.3  # between a character alone in its line and what stands above or below it
 
+_UNLIKE = 2.5  # ratio of the size by the box and that of the font
 _SMALLEST = 0.1  # points; characters without a height exist
 _LINE = 6  # characters of a run that counts as a line
 _COLUMN_LINES = 3  # lines that begin at the same place
@@ -50,7 +51,8 @@ class Fragment(msgspec.Struct, frozen=True):
         end: where it ends.
         top: where it begins across the line.
         bottom: where it ends across.
-        size: size of its characters.
+        size: size of its characters, by their boxes.
+        font_size: size of their font. Boxes differ more: those of a Latin font may be lower or higher by a half.
         row: whether it is a row of a table, and therefore no line of a paragraph.
     """
 
@@ -60,6 +62,7 @@ class Fragment(msgspec.Struct, frozen=True):
     top: float
     bottom: float
     size: float
+    font_size: float
     row: bool = False
 
     @property
@@ -81,6 +84,7 @@ class _Places(NamedTuple):
     top: NDArray[np.float64]
     bottom: NDArray[np.float64]
     size: NDArray[np.float64]
+    font_size: NDArray[np.float64]
 
 
 def find_writing(page: Characters) -> Writing:
@@ -114,6 +118,7 @@ def follow(first: Fragment, second: Fragment) -> Fragment:
         min(first.top, second.top),
         max(first.bottom, second.bottom),
         max(first.size, second.size),
+        max(first, second, key=lambda part: len(part.text)).font_size,
     )
 
 
@@ -145,9 +150,12 @@ def _places(page: Characters, writing: Writing, wide: NDArray[np.bool_]) -> _Pla
     high = np.where(page.sideways, right - left, bottom - top)
     size = np.where(wide, np.maximum(right - left, (bottom - top) * 0.7), high / 1.17)
     size = np.maximum(size, _SMALLEST)
+    # Fonts of images (Type 3) have units of their own.
+    known = (page.font_sizes > size / _UNLIKE) & (page.font_sizes < size * _UNLIKE)
+    font_size = np.where(known, page.font_sizes, size)
     if writing == "horizontal":
-        return _Places(left, right, top, bottom, size)
-    return _Places(top, bottom, page.width - right, page.width - left, size)
+        return _Places(left, right, top, bottom, size, font_size)
+    return _Places(top, bottom, page.width - right, page.width - left, size, font_size)
 
 
 def _runs(page: Characters, writing: Writing) -> Iterator[Fragment]:
@@ -221,6 +229,7 @@ def _bounds(text: str, places: _Places, part: slice) -> Fragment:
         float(places.top[part].min()),
         float(places.bottom[part].max()),
         float(np.median(places.size[part])),
+        float(np.median(places.font_size[part])),
     )
 
 

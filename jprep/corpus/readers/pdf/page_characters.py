@@ -31,6 +31,7 @@ class Characters(NamedTuple):
         spaces: the white space before each, without line breaks.
         boxes: left, top, right and bottom of each as a float64 array of shape [characters, 4], in points from the top
             left corner of the page as it is shown. A box has the height of its font and the width of its character.
+        font_sizes: size of the font of each in points, 0 where the file does not say.
         sideways: whether each lies on its side on the page as it is shown, as Latin letters do in vertical writing.
         width: width of the page.
         height: height of the page.
@@ -44,6 +45,7 @@ class Characters(NamedTuple):
     text: str
     spaces: list[str]
     boxes: NDArray[np.float64]
+    font_sizes: NDArray[np.float64]
     sideways: NDArray[np.bool_]
     width: float
     height: float
@@ -58,6 +60,7 @@ class _Character(NamedTuple):
     space: str
     box: _Box
     angle: float
+    font_size: float
     mapped: bool
 
     @property
@@ -83,6 +86,7 @@ def read_characters(page: Any) -> Characters:
         "".join(found[index].text for index in shown),
         [found[index].space for index in shown],
         boxes[shown],
+        np.array([found[index].font_size for index in shown], np.float64),
         np.array([_is_sideways(found[index].angle, page.get_rotation()) for index in shown], bool),
         width,
         height,
@@ -130,8 +134,8 @@ def _characters(content: Any, count: int) -> Iterator[_Character | None]:
         yield None
 
 
-def _place(content: Any, index: int) -> tuple[_Box, float] | None:
-    """Return the box of a character, without its slant, and its angle; None if it has no place."""
+def _place(content: Any, index: int) -> tuple[_Box, float, float] | None:
+    """Return the box of a character without its slant, its angle and its font size; None if it has no place."""
     import pypdfium2.raw as pdfium
 
     rectangle, matrix = pdfium.FS_RECTF(), pdfium.FS_MATRIX()
@@ -143,7 +147,7 @@ def _place(content: Any, index: int) -> tuple[_Box, float] | None:
     angle = math.atan2(matrix.c, matrix.d)
     if _deviation(angle) > _OBLIQUE:  # turned, or slanted: then the line that it stands on is straight
         box, angle = _without_slant(box, matrix), min(angle, math.atan2(matrix.b, matrix.a), key=_deviation)
-    return box, angle
+    return box, angle, pdfium.FPDFText_GetFontSize(content, index) * math.hypot(matrix.c, matrix.d)
 
 
 def _deviation(angle: float) -> float:

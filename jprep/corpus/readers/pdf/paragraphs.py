@@ -70,8 +70,8 @@ def join_lines(pages: Sequence[Sequence[Fragment]]) -> Paragraphs:
 
 def _lines(page: Sequence[Fragment], number: int) -> Iterator[_Line]:
     for part, column in enumerate(_columns(page)):
-        size = float(np.median([each.size for each in column]))
-        text = [each for each in column if each.size < size * _OTHER_SIZE] or column
+        size = float(np.median([each.font_size for each in column]))
+        text = [each for each in column if each.font_size < size * _OTHER_SIZE] or column
         ends = min(each.start for each in text), max(each.end for each in text)
         distances = [second.middle - first.middle for first, second in itertools.pairwise(column)]
         usual = float(np.median(distances)) if distances else 2 * size
@@ -101,8 +101,8 @@ def _lies_below(above: Fragment, below: Fragment) -> bool:
 
 def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
     """Return whether a line is the first of a paragraph."""
-    size = line.fragment.size
-    ratio = max(size, before.fragment.size) / min(size, before.fragment.size)
+    size, size_before = line.fragment.font_size, before.fragment.font_size
+    ratio = max(size, size_before) / min(size, size_before)
     if before.fragment.row or line.fragment.row or ratio > _OTHER_SIZE:
         return True
     ended = _SENTENCE_END.search(before.fragment.text) is not None

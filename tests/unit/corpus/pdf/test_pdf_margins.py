@@ -16,7 +16,7 @@ TOP, BODY, BOTTOM = 30.0, 400.0, 760.0
 
 
 def fragment(text: str, start: float, top: float) -> Fragment:
-    return Fragment(text, start, start + SIZE * len(text), top, top + SIZE, SIZE)
+    return Fragment(text, start, start + SIZE * len(text), top, top + SIZE, SIZE, SIZE)
 
 
 def kept(pages: Sequence[Sequence[tuple[str, float, float]]], writing: Writing = "horizontal") -> list[list[str]]:

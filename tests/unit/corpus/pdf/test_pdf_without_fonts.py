@@ -15,7 +15,8 @@ from tests.fakes.pdfs import PARAGRAPHS, make_pdf
 def _unread(page: Any) -> Any:
     """Return what PDFium finds where it has no font for any of the characters."""
     characters = read_characters(page)
-    return characters._replace(text="", spaces=[], boxes=characters.boxes[:0], sideways=characters.sideways[:0])
+    empty = {name: getattr(characters, name)[:0] for name in ("text", "spaces", "boxes", "font_sizes", "sideways")}
+    return characters._replace(**empty)
 
 
 def test_text_without_a_font_is_not_taken_for_pictures(monkeypatch: pytest.MonkeyPatch) -> None:

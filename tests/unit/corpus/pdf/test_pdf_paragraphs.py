@@ -1,0 +1,50 @@
+"""Which lines of a PDF are joined to paragraphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jprep.corpus.readers.pdf.fragments import find_fragments
+from jprep.corpus.readers.pdf.page_characters import Characters
+from jprep.corpus.readers.pdf.paragraphs import join_lines
+from jprep.display_width import is_wide
+
+SIZE = 10.0
+PITCH = 15.0
+LOW = 0.85  # height of the boxes of a Latin font, in sizes of the font
+
+
+def page(lines: list[str], font_sizes: list[float]) -> Characters:
+    """Return the characters of lines below each other; Latin ones have low boxes."""
+    text, boxes = "", []
+    for number, line in enumerate(lines):
+        left, baseline = 50.0, 100 + number * PITCH
+        for character in line:
+            width, height = (SIZE, SIZE) if is_wide(character) else (SIZE / 2, SIZE * LOW)
+            boxes.append((left, baseline - height, left + width, baseline))
+            text, left = text + character, left + width
+    sizes = np.repeat(font_sizes, [len(line) for line in lines])
+    sideways = np.zeros(len(text), bool)
+    return Characters(text, [""] * len(text), np.array(boxes), sizes, sideways, 420.0, 595.0, 0, 0, 0, 0)
+
+
+LATIN_HEAVY = [
+    "山道の古い石に刻まれた文字を読み取るために",
+    "(FindTheOldStonesOfTheMountain2019)という題",
+    "の本を借りてきた。",
+]
+
+
+@pytest.mark.parametrize("font_size", [SIZE, 0.0, 1.0], ids=["known", "missing", "font of images"])
+def test_lines_with_many_latin_letters_have_the_size_of_others(font_size: float) -> None:
+    fragments = find_fragments(page(LATIN_HEAVY, [font_size] * 3), "horizontal")
+    known = font_size == SIZE
+    assert {each.font_size for each in fragments} == ({SIZE} if known else {SIZE, SIZE * LOW / 1.17})
+    assert join_lines([fragments]).lines == (["".join(LATIN_HEAVY)] if known else LATIN_HEAVY)
+
+
+def test_the_next_size_begins_a_paragraph() -> None:
+    lines = [LATIN_HEAVY[0], LATIN_HEAVY[0], LATIN_HEAVY[2]]
+    fragments = find_fragments(page(lines, [SIZE * 1.2, SIZE, SIZE]), "horizontal")
+    assert join_lines([fragments]).lines == [lines[0], lines[1] + lines[2]]
