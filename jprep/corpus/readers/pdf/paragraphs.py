@@ -16,6 +16,10 @@ _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
 _HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
 _WORD = re.compile(r"[a-z]")
 _UNBROKEN = re.compile(r"([A-Za-z][A-Za-z'-]*)(?: [A-Za-z0-9'-]+)* ?[^ !-~]")  # a Latin word in Japanese text
+_ITEM = re.compile(  # of a list: a bullet (〓 where the font does not say which), or a number
+    r"[•・▪■□●○◎◆◇▶►★☆※＊〓*‣⁃–—―-]|[0-9]{1,4} |[①-⑳]"
+    r"|[(（]?(?:[0-9０-９]{1,4}|[A-Za-zア-ン]|[IVXivxⅠ-ⅿ]+)[.．)）、:：　]"
+)
 
 # Lengths are in sizes of a character.
 _INDENTED = 0.7
@@ -101,26 +105,41 @@ def _lies_below(above: Fragment, below: Fragment) -> bool:
 
 def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
     """Return whether a line is the first of a paragraph."""
-    size, size_before = line.fragment.font_size, before.fragment.font_size
-    ratio = max(size, size_before) / min(size, size_before)
-    if before.fragment.row or line.fragment.row or ratio > _OTHER_SIZE:
+    if _differ(before.fragment, line.fragment) or _is_short(before, line.fragment):
         return True
-    ended = _SENTENCE_END.search(before.fragment.text) is not None
-    room = (before.column[1] - before.fragment.end) / size
-    word = _UNBROKEN.match(line.fragment.text)
-    if room > _SHORT and (ended or word is None or len(word[1]) * _LETTER < room):
-        return True
-    indented = line.fragment.start - line.column[0] > _INDENTED * size
+    ended = _ends_sentence(before)
+    indented = line.fragment.start - line.column[0] > _INDENTED * line.fragment.font_size
     if line.number != before.number:  # the next column or page
         return ended and indented
     if line.fragment.middle - before.fragment.middle > _GAP * line.usual:
         return True
-    if not indented:
+    return indented and (ended or (_ITEM.match(line.fragment.text) is not None and not _hangs(line, after)))
+
+
+def _differ(before: Fragment, line: Fragment) -> bool:
+    """Return whether two lines cannot be of one paragraph."""
+    smaller, larger = sorted((before.font_size, line.font_size))
+    return before.row or line.row or larger > smaller * _OTHER_SIZE
+
+
+def _is_short(before: _Line, line: Fragment) -> bool:
+    """Return whether a line ends before its column does, and not for want of room for the next word."""
+    room = (before.column[1] - before.fragment.end) / line.font_size
+    if room <= _SHORT:
         return False
-    hanging = (
-        after is not None and after.number == line.number and after.fragment.start > line.fragment.start - 0.5 * size
-    )
-    return ended or not hanging
+    word = _UNBROKEN.match(line.text)
+    return _ends_sentence(before) or word is None or len(word[1]) * _LETTER < room
+
+
+def _ends_sentence(line: _Line) -> bool:
+    return _SENTENCE_END.search(line.fragment.text) is not None
+
+
+def _hangs(line: _Line, after: _Line | None) -> bool:
+    """Return whether the next line is indented like this one."""
+    if after is None or after.number != line.number:
+        return False
+    return after.fragment.start > line.fragment.start - 0.5 * line.fragment.font_size
 
 
 def _add_line(parts: list[str], line: str) -> bool:

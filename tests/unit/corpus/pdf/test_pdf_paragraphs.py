@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jprep.corpus.readers.pdf.fragments import find_fragments
+from jprep.corpus.readers.pdf.fragments import Fragment, find_fragments
 from jprep.corpus.readers.pdf.page_characters import Characters
 from jprep.corpus.readers.pdf.paragraphs import join_lines
 from jprep.display_width import is_wide
@@ -29,6 +29,14 @@ def page(lines: list[str], font_sizes: list[float]) -> Characters:
     return Characters(text, [""] * len(text), np.array(boxes), sizes, sideways, 420.0, 595.0, 0, 0, 0, 0)
 
 
+def joined(*lines: tuple[str, float, float]) -> list[str]:
+    """Return the paragraphs of lines below each other, given by their text, start and end."""
+    tops = (100 + number * PITCH for number in range(len(lines)))
+    return join_lines([[Fragment(*line, top, top + SIZE, SIZE, SIZE) for line, top in zip(lines, tops, strict=True)]])[
+        0
+    ]
+
+
 LATIN_HEAVY = [
     "山道の古い石に刻まれた文字を読み取るために",
     "(FindTheOldStonesOfTheMountain2019)という題",
@@ -48,3 +56,29 @@ def test_the_next_size_begins_a_paragraph() -> None:
     lines = [LATIN_HEAVY[0], LATIN_HEAVY[0], LATIN_HEAVY[2]]
     fragments = find_fragments(page(lines, [SIZE * 1.2, SIZE, SIZE]), "horizontal")
     assert join_lines([fragments]).lines == [lines[0], lines[1] + lines[2]]
+
+
+HANGING = [
+    ("・荷物は日陰に置き、雨の日にも水にぬれないように毎日手入れを", 50, 350),
+    ("すること。", 60, 110),
+    ("・道しるべの石は苔を落とし、文字が読めるようにしておくこととし、", 50, 350),
+    ("冬の間は雪に埋もれないように、目印の旗を立てておくことを忘れ", 60, 350),
+    ("ないこと。", 60, 110),
+    ("ここからは本文である。", 50, 160),
+]
+
+
+def test_the_last_line_of_an_item_belongs_to_it() -> None:
+    texts = [text for text, _, _ in HANGING]
+    assert joined(*HANGING) == ["".join(texts[:2]), "".join(texts[2:5]), texts[5]]
+
+
+@pytest.mark.parametrize("mark", ["・", "–", "※", "〓", "①", "(2)", "3.", "ア　", "iv)", "12 "])
+def test_an_item_of_an_item_begins_a_paragraph(mark: str) -> None:
+    lines = [HANGING[0], (f"{mark}荷を解くとき。", 60, 140), HANGING[5]]
+    assert joined(*lines) == [text for text, _, _ in lines]
+
+
+def test_an_indented_line_after_a_sentence_begins_a_paragraph() -> None:
+    lines = [("荷物は日陰に置き、雨の日にも水にぬれないようにしておくこと。", 50, 350), ("次に。", 60, 90), HANGING[5]]
+    assert joined(*lines) == [text for text, _, _ in lines]
