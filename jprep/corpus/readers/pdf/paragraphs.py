@@ -16,9 +16,9 @@ _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
 _HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
 _WORD = re.compile(r"[a-z]")
 _UNBROKEN = re.compile(r"([A-Za-z][A-Za-z'-]*)(?: [A-Za-z0-9'-]+)* ?[^ !-~]")  # a Latin word in Japanese text
-_ITEM = re.compile(  # of a list: a bullet (〓 where the font does not say which), or a number
-    r"[•・▪■□●○◎◆◇▶►★☆※＊〓*‣⁃–—―-]|[0-9]{1,4} |[①-⑳]"
-    r"|[(（]?(?:[0-9０-９]{1,4}|[A-Za-zア-ン]|[IVXivxⅠ-ⅿ]+)[.．)）、:：　]"
+_BULLET = re.compile(r"([•・▪■□●○◎◆◇▶►★☆※＊*‣⁃])(?!\1)")  # ○○ stands for a name that is left out
+_ITEM = re.compile(  # of a list: a dash, a bullet that the font does not map, or a number
+    r"[〓–—―-]|[0-9]{1,4} |[①-⑳]|[(（]?(?:[0-9０-９]{1,4}|[A-Za-zア-ン]|[IVXivxⅠ-ⅿ]+)[.．)）、:：　]"
 )
 
 # Lengths are in sizes of a character.
@@ -117,9 +117,9 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
 
 
 def _differ(before: Fragment, line: Fragment) -> bool:
-    """Return whether two lines cannot be of one paragraph."""
+    """Return whether a line cannot be of the same paragraph as the one before."""
     smaller, larger = sorted((before.font_size, line.font_size))
-    return before.row or line.row or larger > smaller * _OTHER_SIZE
+    return before.row or line.row or larger > smaller * _OTHER_SIZE or _BULLET.match(line.text) is not None
 
 
 def _is_short(before: _Line, line: Fragment) -> bool:

@@ -82,3 +82,14 @@ def test_an_item_of_an_item_begins_a_paragraph(mark: str) -> None:
 def test_an_indented_line_after_a_sentence_begins_a_paragraph() -> None:
     lines = [("荷物は日陰に置き、雨の日にも水にぬれないようにしておくこと。", 50, 350), ("次に。", 60, 90), HANGING[5]]
     assert joined(*lines) == [text for text, _, _ in lines]
+
+
+@pytest.mark.parametrize("mark", ["・", "• ", "■", "※", "*2 "])
+def test_a_bullet_begins_a_paragraph(mark: str) -> None:
+    lines = [(f"{mark}荷物の数", 50, 120), (f"{mark}送り先の村", 50, 130), (f"{mark}茶屋の名", 50, 120)]
+    assert joined(*lines) == [text for text, _, _ in lines]
+
+
+def test_signs_for_a_name_that_is_left_out_are_no_bullets() -> None:
+    lines = [("その年の春には、隣の村に住んでいた大工の", 50, 250), ("○○さんが峠の茶屋を直した。", 50, 190)]
+    assert joined(*lines) == ["".join(text for text, _, _ in lines)]
