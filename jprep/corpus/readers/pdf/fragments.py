@@ -66,6 +66,11 @@ class Fragment(msgspec.Struct, frozen=True):
     row: bool = False
 
     @property
+    def length(self) -> float:
+        """Return its extent along the line."""
+        return self.end - self.start
+
+    @property
     def height(self) -> float:
         """Return its extent across the line."""
         return self.bottom - self.top

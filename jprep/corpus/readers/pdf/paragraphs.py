@@ -24,6 +24,7 @@ _ITEM = re.compile(  # of a list: a dash, a bullet that the font does not map, o
 # Lengths are in sizes of a character.
 _INDENTED = 0.7
 _SHORT = 1.9  # a line that ends this much before its column does is the last of its paragraph
+_PART = 0.5  # of the width of a column: a shorter line, such as a page number, is no part of a paragraph there
 _LETTER = 0.6  # at most; a Latin word goes to the next line as a whole
 _GAP = 1.4  # between lines, as a factor of the usual distance
 _OTHER_SIZE = 1.15  # ratio of sizes: a heading
@@ -98,7 +99,7 @@ def _columns(page: Sequence[Fragment]) -> Iterator[list[Fragment]]:
 def _lies_below(above: Fragment, below: Fragment) -> bool:
     if on_one_line(above, below) or below.middle < above.middle:
         return False
-    slack = float(overlap_slack(above.end - above.start, above.size, below.end - below.start, below.size))
+    slack = float(overlap_slack(above.length, above.size, below.length, below.size))
     overlap = below.start < above.end + slack and above.start < below.end + slack
     return overlap and below.top - above.bottom < 4 * above.size
 
@@ -110,7 +111,7 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
     ended = _ends_sentence(before)
     indented = line.fragment.start - line.column[0] > _INDENTED * line.fragment.font_size
     if line.number != before.number:  # the next column or page
-        return ended and indented
+        return (ended and indented) or not _may_go_on(before.fragment, line)
     if line.fragment.middle - before.fragment.middle > _GAP * line.usual:
         return True
     return indented and (ended or (_ITEM.match(line.fragment.text) is not None and not _hangs(line, after)))
@@ -129,6 +130,12 @@ def _is_short(before: _Line, line: Fragment) -> bool:
         return False
     word = _UNBROKEN.match(line.text)
     return _ends_sentence(before) or word is None or len(word[1]) * _LETTER < room
+
+
+def _may_go_on(before: Fragment, line: _Line) -> bool:
+    """Return whether a line may go on in the next column: page numbers, headings and cells are alone in theirs."""
+    length, width = before.length, line.column[1] - line.column[0]
+    return length > _PART * width and (width > _PART * length or any(map(is_wide, line.fragment.text)))
 
 
 def _ends_sentence(line: _Line) -> bool:

@@ -29,12 +29,13 @@ def page(lines: list[str], font_sizes: list[float]) -> Characters:
     return Characters(text, [""] * len(text), np.array(boxes), sizes, sideways, 420.0, 595.0, 0, 0, 0, 0)
 
 
+def fragment(text: str, start: float, end: float, top: float) -> Fragment:
+    return Fragment(text, start, end, top, top + SIZE, SIZE, SIZE)
+
+
 def joined(*lines: tuple[str, float, float]) -> list[str]:
     """Return the paragraphs of lines below each other, given by their text, start and end."""
-    tops = (100 + number * PITCH for number in range(len(lines)))
-    return join_lines([[Fragment(*line, top, top + SIZE, SIZE, SIZE) for line, top in zip(lines, tops, strict=True)]])[
-        0
-    ]
+    return join_lines([[fragment(*line, 100 + number * PITCH) for number, line in enumerate(lines)]]).lines
 
 
 LATIN_HEAVY = [
@@ -93,3 +94,17 @@ def test_a_bullet_begins_a_paragraph(mark: str) -> None:
 def test_signs_for_a_name_that_is_left_out_are_no_bullets() -> None:
     lines = [("その年の春には、隣の村に住んでいた大工の", 50, 250), ("○○さんが峠の茶屋を直した。", 50, 190)]
     assert joined(*lines) == ["".join(text for text, _, _ in lines)]
+
+
+@pytest.mark.parametrize(
+    ("last", "lines"),
+    [
+        ([], [LATIN_HEAVY[0] * 2]),
+        ([fragment("12", 195, 205, 700)], [LATIN_HEAVY[0], "12", LATIN_HEAVY[0]]),
+        ([fragment("付記", 50, 70, 700)], [LATIN_HEAVY[0] + "付記", LATIN_HEAVY[0]]),
+    ],
+    ids=["nothing", "a number", "Japanese"],
+)
+def test_a_short_line_does_not_go_on_in_the_next_column(last: list[Fragment], lines: list[str]) -> None:
+    line = fragment(LATIN_HEAVY[0], 50, 350, 100)
+    assert join_lines([[line, *last], [line]]).lines == lines
