@@ -13,6 +13,9 @@ from jprep.corpus.readers.pdf.fragments import Fragment, on_one_line, overlap_sl
 from jprep.display_width import is_wide
 
 _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
+_LEADER = re.compile(  # to a page number, in a table of contents
+    r"[.．・…‥](?: ?[.．・…‥]){3} ?[0-9０-９ivx]{1,4}\Z|[.．](?: ?[.．]){3}\Z"
+)
 _HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
 _WORD = re.compile(r"[a-z]")
 _UNBROKEN = re.compile(r"([A-Za-z][A-Za-z'-]*)(?: [A-Za-z0-9'-]+)* ?[^ !-~]")  # a Latin word in Japanese text
@@ -120,7 +123,9 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
 def _differ(before: Fragment, line: Fragment) -> bool:
     """Return whether a line cannot be of the same paragraph as the one before."""
     smaller, larger = sorted((before.font_size, line.font_size))
-    return before.row or line.row or larger > smaller * _OTHER_SIZE or _BULLET.match(line.text) is not None
+    if before.row or line.row or larger > smaller * _OTHER_SIZE:
+        return True
+    return bool(_BULLET.match(line.text) or _LEADER.search(before.text))
 
 
 def _is_short(before: _Line, line: Fragment) -> bool:

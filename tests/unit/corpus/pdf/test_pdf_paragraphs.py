@@ -108,3 +108,14 @@ def test_signs_for_a_name_that_is_left_out_are_no_bullets() -> None:
 def test_a_short_line_does_not_go_on_in_the_next_column(last: list[Fragment], lines: list[str]) -> None:
     line = fragment(LATIN_HEAVY[0], 50, 350, 100)
     assert join_lines([[line, *last], [line]]).lines == lines
+
+
+@pytest.mark.parametrize("leader", [". . . . . . 12", "........ iv", "……………１２", "・・・・・・・ 3", " . . . . . . ."])
+def test_lines_of_a_table_of_contents_stay_apart(leader: str) -> None:
+    lines = [(f"道しるべの石{leader}", 50, 350), (f"峠の茶屋の跡{leader}", 50, 350)]
+    assert joined(*lines) == [text for text, _, _ in lines]
+
+
+def test_dots_in_a_sentence_are_no_leader() -> None:
+    lines = [("峠の茶屋まではまだ遠いのだろうと思っていた…………", 50, 350), ("のだが。", 50, 90)]
+    assert joined(*lines) == ["".join(text for text, _, _ in lines)]
