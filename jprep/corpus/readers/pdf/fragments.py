@@ -7,6 +7,7 @@ and `end` run along a line (to the right, or down), `top` and `bottom` from line
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -123,7 +124,7 @@ def follow(first: Fragment, second: Fragment) -> Fragment:
         min(first.top, second.top),
         max(first.bottom, second.bottom),
         max(first.size, second.size),
-        max(first, second, key=lambda part: len(part.text)).font_size,
+        max(first, second, key=attrgetter("length")).font_size,
     )
 
 

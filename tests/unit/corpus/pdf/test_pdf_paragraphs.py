@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jprep.corpus.readers.pdf.fragments import Fragment, find_fragments
+from jprep.corpus.readers.pdf.fragments import Fragment, find_fragments, follow
 from jprep.corpus.readers.pdf.page_characters import Characters
 from jprep.corpus.readers.pdf.paragraphs import join_lines
 from jprep.display_width import is_wide
@@ -119,3 +119,9 @@ def test_lines_of_a_table_of_contents_stay_apart(leader: str) -> None:
 def test_dots_in_a_sentence_are_no_leader() -> None:
     lines = [("峠の茶屋まではまだ遠いのだろうと思っていた…………", 50, 350), ("のだが。", 50, 90)]
     assert joined(*lines) == ["".join(text for text, _, _ in lines)]
+
+
+def test_the_number_of_a_note_does_not_change_the_size_of_a_line() -> None:
+    number = Fragment("*12", 60, 69, 100, 107, 7.0, 7.0)
+    assert follow(fragment("る", 50, 60, 100), number).font_size == SIZE
+    assert follow(number, fragment("。", 69, 79, 100)).font_size == SIZE
