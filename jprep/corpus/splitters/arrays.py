@@ -24,6 +24,7 @@ from jprep.corpus.splitters.patterns import (
     MARK_INSIDE_LINE,
     MARKS,
     MAX_BRACKET_CHARS,
+    MAX_INSERTION_CHARS,
     OPENERS,
     PERIOD,
     PERIODS,
@@ -180,10 +181,13 @@ class _Brackets:
             pairs = self._pairs()
             openers, closers = self._places[pairs], self._places[pairs + 1]
             empty = np.searchsorted(self._stops, openers, "right") == np.searchsorted(self._stops, closers, "right")
-            resolved = empty | ((self._flags[closers - 1] & (_ENDER | _SPACE)) == 0)
+            chars = closers - openers - 1
+            short, long = chars <= MAX_BRACKET_CHARS, chars > MAX_INSERTION_CHARS
+            decided = short | long | np.isin(self._kinds[pairs], _QUOTATIONS)
+            resolved = empty | (decided & ((self._flags[closers - 1] & (_ENDER | _SPACE)) == 0))
             if not resolved.any():
                 return
-            short = resolved & (closers - openers <= MAX_BRACKET_CHARS + 1)
+            short &= resolved
             self._remove_runs(openers[short], closers[short])
             left = np.ones(len(self._places), np.bool_)
             left[pairs[resolved]] = left[pairs[resolved] + 1] = False

@@ -14,6 +14,7 @@ from jprep.corpus.splitters.patterns import (
     MARK_INSIDE_LINE,
     MARKS,
     MAX_BRACKET_CHARS,
+    MAX_INSERTION_CHARS,
     OPENERS,
     PLAIN_END,
     QUESTION_MARKS,
@@ -96,7 +97,7 @@ class BracketLine:
         ended = bool(ends) and ends[-1] == at
         if ended:
             ends.pop()
-        if opener >= 0 and at - opener <= MAX_BRACKET_CHARS + 1:
+        if opener >= 0 and at - opener <= self._max_chars(opener, kind) + 1:
             while ends and ends[-1] > opener + 1:
                 ends.pop()
         if ended and self._ends_sentence(opener, at, kind):
@@ -113,6 +114,16 @@ class BracketLine:
             if innermost == kind:
                 return opener
 
+    def _max_chars(self, opener: int, kind: str) -> int:
+        return MAX_BRACKET_CHARS if kind in QUOTES or self._is_first(opener) else MAX_INSERTION_CHARS
+
+    def _is_first(self, opener: int) -> bool:
+        """Return whether an opening bracket is the first character of a sentence."""
+        before = opener - 1
+        while before >= self._start and self._text[before].isspace():
+            before -= 1
+        return before < self._start or self._text[before] in MARKS
+
     def _ends_sentence(self, opener: int, closer: int, kind: str) -> bool:
         """Return whether a sentence ends at a closing bracket that follows an end mark.
 
@@ -122,8 +133,4 @@ class BracketLine:
         text = self._text
         if opener >= 0 and kind in QUOTES:
             return text[closer - 1] not in QUESTION_MARKS and BEGINNING.match(text, closer + 1) is not None
-        before = opener - 1
-        while before >= self._start and text[before].isspace():
-            before -= 1
-        alone = before < self._start or text[before] in MARKS
-        return alone and not CONTINUATION.match(text, closer + 1)
+        return self._is_first(opener) and not CONTINUATION.match(text, closer + 1)

@@ -7,6 +7,8 @@ import re
 MAX_BRACKET_CHARS = 100
 """No sentence ends inside a pair of brackets of up to this many characters. Longer pairs hold complete sentences, or
 their brackets do not belong together."""
+MAX_INSERTION_CHARS = 400
+"""The same for brackets, other than those of quotations, that open inside a sentence, as in the definitions of laws."""
 
 BRACKETS = '「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗〘〙〚〛≪≫«»“”‘’〝〟""'
 NARROW = str.maketrans("｢（［｛", "「([{")

@@ -16,7 +16,7 @@ from jprep.corpus.document import UNMARK
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.splitters import arrays
 from jprep.corpus.splitters.lines import BracketLine, find_ends, plain_ends
-from jprep.corpus.splitters.patterns import MAX_BRACKET_CHARS
+from jprep.corpus.splitters.patterns import MAX_BRACKET_CHARS, MAX_INSERTION_CHARS
 from jprep.corpus.splitters.rules import _MANY, RuleSplitter
 from jprep.corpus.splitters.unsplit import NoSplitter
 from jprep.testing.conformance.splitter import SplitterSuite
@@ -100,6 +100,15 @@ def test_long_bracket_contains_sentences() -> None:
     inside = "う。" * (MAX_BRACKET_CHARS // 2)
     assert split_sentences(f"「{inside}」と") == [f"「{inside}」と"]
     assert split_sentences(f"「{inside}え」と") == ["「う。", *["う。"] * (MAX_BRACKET_CHARS // 2 - 1), "え」と"]
+
+
+@pytest.mark.parametrize("end", ["。）", "え）"])
+def test_an_insertion_in_brackets_may_be_longer(end: str) -> None:
+    inside = ("い。" * (MAX_INSERTION_CHARS // 2 - 1))[: MAX_INSERTION_CHARS - len(end) + 1]
+    for text in (f"山（{inside}{end}を守る。", "丘を行く。\n" * 6_000 + f"山（{inside}{end}を守る。"):
+        assert split_sentences(text)[-1] == f"山（{inside}{end}を守る。"
+        assert len(split_sentences(text.replace("山", ""))) > len(split_sentences(text))
+        assert len(split_sentences(text.replace("山（", "山（いいい"))) > len(split_sentences(text))
 
 
 @settings(max_examples=500)
