@@ -77,6 +77,22 @@ def test_missing_shards_end_the_run_with_a_fix(tmp_path: Path, bench: SuiteRunne
 def test_records_are_for_texts_only(bench: SuiteRunner) -> None:
     with pytest.raises(ConfigError, match="records are for clm and mlm"):
         bench.prepare("bert-classify", {"records": ["x"]})
+    with pytest.raises(ConfigError, match="no last rows"):
+        bench.prepare(CASE, {"records": ["x"]}, drop_last=True)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_pairs_are_for_next_sentence_and_nothing_else_is(pairs: bool, bench: SuiteRunner) -> None:
+    job = read_job(bench.prepare(CASE).run)
+    job = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, next_sentence=pairs))
+    row = {name: np.ones(32, np.int64) for name in ("input_ids", "attention_mask", "labels")}
+    pair = row | {"token_type_ids": np.ones(32, np.int64), "next_sentence_label": np.ones(1, np.int64)}
+    single = pair | {"token_type_ids": np.zeros(32, np.int64)}
+    right, wrong = (pair, single) if pairs else (single, pair)
+    batch_of(job, [right], np.zeros(1, np.uint64))
+    with pytest.raises(InputError, match="pairs of sentences") as error:
+        batch_of(job, [wrong], np.zeros(1, np.uint64))
+    assert "--next-sentence" in error.value.fix
 
 
 def test_rows_that_do_not_fit_are_refused(bench: SuiteRunner) -> None:

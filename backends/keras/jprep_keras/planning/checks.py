@@ -50,6 +50,9 @@ def _check_records(job: Job) -> None:
     if job.mix:
         what = "records have an order of their own, not that of a mixture"
         raise ConfigError(what, where="dataset.mix", fix=f"{fix}, or dataset.mix")
+    if job.train.drop_last:
+        what = "records have no last rows of an epoch that could be left out"
+        raise ConfigError(what, where="train.drop_last", fix=f"{fix}, or drop_last")
     if job.train.document_masks:
         what = "rows of records do not tell where their documents begin"
         raise ConfigError(what, where="train.document_masks", fix=f"{fix}, or document_masks")

@@ -78,6 +78,8 @@ def batch_of(job: Job, rows: Sequence[Features], keys: UInt64Array) -> Batch:
         raise _unsuitable(f"{what} do not fit the job's length {job.train.length} and its vocabulary")
     types = next((name for name in ("segment_ids", "token_type_ids") if name in names), "")
     pairs = next((name for name in ("next_sentence_labels", "next_sentence_label") if name in names), "")
+    segments = _stacked(rows, types) if types else None
+    _check_pairs(job, paired=segments is not None and bool(segments.any()), labelled=bool(pairs))
     numbers, lengths = np.zeros(len(rows), np.int64), attention.sum(axis=1).astype(np.int32)
     if job.train.task == "mlm" and not names & {"labels", "masked_lm_positions"}:
         ids, labels = _masking(job)(ids, lengths, keys)
@@ -90,9 +92,19 @@ def batch_of(job: Job, rows: Sequence[Features], keys: UInt64Array) -> Batch:
         word_starts=None,
         epochs=numbers,
         indices=numbers,
-        segments=_stacked(rows, types) if types else None,
+        segments=segments,
         next_sentence=_stacked(rows, pairs)[:, 0] if pairs and job.train.next_sentence else None,
     )
+
+
+def _check_pairs(job: Job, *, paired: bool, labelled: bool) -> None:
+    """Refuse rows that are not pairs of sentences for a job with `next_sentence`, and pairs for one without."""
+    wanted = job.train.next_sentence
+    if wanted and not (paired and labelled):
+        raise _unsuitable("the rows are not pairs of sentences", "export them with --next-sentence")
+    if paired and not wanted:
+        fix = "set train.next_sentence = true, or export them without --next-sentence"
+        raise _unsuitable("the rows are pairs of sentences", fix)
 
 
 def _masking(job: Job) -> Masking:
