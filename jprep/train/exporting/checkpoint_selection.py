@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from jprep.errors import ConfigError, InputError, MismatchError
-from jprep.train.job.best import best_figure
+from jprep.train.job.best import best_figure, is_best_kept
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.commit import best_first, find_checkpoint_damage, step_of
 from jprep.train.run.directory import checkpoints_of
+from jprep.train.run.resume import is_complete
 
 
 def newest_checkpoint(run: Path, job: Job) -> Checkpoint:
@@ -23,6 +24,21 @@ def newest_checkpoint(run: Path, job: Job) -> Checkpoint:
         fix = "`jprep train` saves one every train.checkpoint.every_steps, and at its end"
         raise ConfigError("this run has no checkpoint yet", where=str(run), fix=fix)
     return committed[-1]
+
+
+def usual_choice(run: Path, job: Job) -> str:
+    """Return which checkpoint to export if nobody says: `best` of a training that ended early and keeps it, or `last`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    step = newest_checkpoint(run, job).step
+    return "best" if is_best_kept(job.train, step, job.steps) and is_complete(run, job, step) else "last"
+
+
+def chosen_step(run: Path, job: Job, which: str) -> int:
+    """Return the step of the checkpoint that a choice names, without checking its files; see `select_checkpoint`."""
+    return (newest_checkpoint(run, job) if which == "last" else _named(run, job, which)).step
 
 
 def final_steps(run: Path, job: Job) -> set[int]:

@@ -277,7 +277,8 @@ def _figures(content: CardContent) -> dict[str, object]:
     figures = validated[-1].figures if validated else {}
     rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
     loss = figures.get("generator_loss" if content.job.train.task == "rtd" else "loss")
-    if objective_of(content.exported.task) in ("clm", "mlm") and loss is not None and loss < 100:
+    of_tokens = objective_of(content.exported.task) in ("clm", "mlm") and not content.job.train.hooks.loss
+    if of_tokens and loss is not None and loss < 100:
         rows["validation perplexity"] = math.exp(loss - (figures.get(NEXT_SENTENCE_LOSS) or 0.0))
     return rows
 

@@ -11,6 +11,7 @@ from jprep.errors import InputError
 from jprep.io.retry import retry_transient
 from jprep.train.job.best import Patience, best_figure
 from jprep.train.job.config import Job
+from jprep.train.job.intervals import is_interval_end
 from jprep.train.run.checkpoints import Checkpoint, CheckpointStore
 from jprep.train.run.commit import checkpoint_name, step_of
 from jprep.train.run.events import EVENTS, Event, read_events, record_event, saved_steps
@@ -46,12 +47,17 @@ def patience_at(run: Path, job: Job, step: int) -> Patience:
     for event in read_events(run) if job.train.validation.patience else ():
         if event.kind in ("start", "rewind"):
             found = {at: figures for at, figures in found.items() if at <= event.step}
-        elif event.kind == "validation" and event.step <= step:
+        elif event.kind == "validation" and event.step <= step and _counts(job, event.step):
             found[event.step] = {name: math.nan if value is None else value for name, value in event.figures.items()}
     patience = Patience(job.train.validation, best_figure(job.train.checkpoint))
     for at in sorted(found):
         patience.add(found[at])
     return patience
+
+
+def _counts(job: Job, step: int) -> bool:
+    """Return whether a validation is one of the job's: not one at the end of a job with fewer steps."""
+    return step == job.steps or is_interval_end(job.train.validation, step, job)
 
 
 def is_complete(run: Path, job: Job, step: int) -> bool:

@@ -12,7 +12,7 @@ from jprep.train.job.config import CheckpointConfig, TrainConfig, ValidationConf
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.results.run import load_run
 from jprep.train.run.directory import checkpoints_of, read_job
-from jprep.train.run.events import read_events
+from jprep.train.run.events import read_events, record_event
 from jprep.train.run.resume import is_complete
 from jprep.train.worker.session import Session
 from tests.fakes.small_run import in_thread, plan_of, small_run
@@ -61,6 +61,15 @@ def test_an_interruption_does_not_change_the_end(tmp_path: Path, killed: int) ->
     run = ready(tmp_path)
     train(run, until=killed)
     assert train(run) == saved(run) == STOPS
+
+
+def test_the_validation_at_the_end_of_fewer_steps_does_not_count(tmp_path: Path) -> None:
+    run = ready(tmp_path, patience=1)
+    for step, loss in ((10, 1.0), (12, 2.0)):  # the run had 12 steps before
+        record_event(run, "validation", step, {"loss": loss})
+    assert not is_complete(run, read_job(run), 12)
+    record_event(run, "validation", 20, {"loss": 2.0})
+    assert is_complete(run, read_job(run), 20)
 
 
 def test_all_ranks_end_at_the_same_step(tmp_path: Path) -> None:
