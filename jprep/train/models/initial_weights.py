@@ -78,7 +78,7 @@ def check_init_weights(
     rows: RowSources | None = None,
     generator: Path | None = None,
 ) -> dict[str, StoredTensor]:
-    """Check that a file or a folder has the weights of a model. Only headers are read.
+    """Check that a file or a folder has the weights of a model. Only headers are read, and tensors that must be equal.
 
     Args:
         config: from `model_config`.
@@ -98,7 +98,7 @@ def check_init_weights(
     if generator:
         sources = match_halves(config, open_weights(path), open_weights(generator), (where, str(generator)))
     else:
-        sources = match_tensors(config, task, open_weights(path), where)
+        sources = match_tensors(config, task, open_weights(path), where, described=is_described(path))
     if config.get("id2label") and is_described(path) and not has_same_labels(read_pretrained_config(path), config):
         sources = {name: source for name, source in sources.items() if name not in head_tensors(config, tensors)}
     sources = with_shapes(sources, tensors) if is_universal(path) else sources

@@ -50,6 +50,9 @@ _ABSENT = {
 
 _ROTARY = ("rope_theta", "global_rope_theta", "local_rope_theta", SCALING, "max_position_embeddings")
 
+_LEFT_OUT = {"roberta": {"type_vocab_size": 2, "layer_norm_eps": 1e-12, "max_position_embeddings": 512}}
+"""What transformers takes for keys that a config leaves out, where `ModelFamily.defaults` have another value."""
+
 
 class PretrainedConfig(NamedTuple):
     """The config of a pretrained model.
@@ -95,7 +98,7 @@ def _values(found: dict[str, Any], kind: str, path: Path) -> TransformersConfig:
     """Return the keys of a built-in family that a config states, spelt as jprep does."""
     found = from_transformers5({_RENAMED.get(key, key): value for key, value in found.items()}, str(path))
     _check_supported(found, FAMILIES[kind], path)
-    values = {key: found[key] for key in FAMILIES[kind].defaults if key in found}
+    values = _LEFT_OUT.get(kind, {}) | {key: found[key] for key in FAMILIES[kind].defaults if key in found}
     if SCALING in values:
         values[SCALING] = rope_scaling(values[SCALING], f"{path}, {SCALING}")
     activation = next((key for key in ("hidden_act", "activation_function", "hidden_activation") if key in values), "")

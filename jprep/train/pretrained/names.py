@@ -32,6 +32,9 @@ _SAME = {
 }
 """Other names of tensors that are tied to these."""
 
+_LABELLED = ("classify", "regress")
+"""Tasks of models without an output projection to the vocabulary."""
+
 _OTHERS = re.compile(
     r"(.*\.)?(attn\.(masked_)?bias|position_ids|token_type_ids|rotary_emb\.inv_freq)"  # constants in older files
     r"|(.*\.)?pooler\.dense\.(weight|bias)"
@@ -44,7 +47,7 @@ _BOTH_HALVES = (
 
 
 def match_tensors(
-    config: TransformersConfig, task: str, found: Mapping[str, StoredTensor], where: str
+    config: TransformersConfig, task: str, found: Mapping[str, StoredTensor], where: str, *, described: bool = False
 ) -> dict[str, StoredTensor]:
     """Return the tensors of a model that a file has, by the model's names.
 
@@ -55,11 +58,15 @@ def match_tensors(
         task: the task of the job.
         found: the tensors of the file by its names.
         where: the file or folder, for errors.
+        described: whether a `config.json` is with the file: what it says is tied is tied, whatever the file has.
 
     Raises:
-        ConfigError: a tensor of the model is missing, or the file has one that the architecture lacks.
+        ConfigError: a tensor of the model is missing, or the file has one that the architecture lacks or ties.
     """
-    return _match(config, parameters(config, task), found, where, needs_head=task != "mlm")
+    tensors = parameters(config, task)
+    if not described and task not in _LABELLED:
+        _refuse_untied(config, tensors, found, where)
+    return _match(config, tensors, found, where, needs_head=task != "mlm")
 
 
 def match_halves(
@@ -107,6 +114,20 @@ def _match(
     used = {plain[one] for one in names.values() if one}
     _refuse_strangers(config, (name for name, other in plain.items() if other not in used), plain, where)
     return {name: found[plain[one]] for name, one in names.items() if one}
+
+
+def _refuse_untied(
+    config: TransformersConfig, tensors: TensorSpecs, found: Mapping[str, StoredTensor], where: str
+) -> None:
+    """Refuse a file with other numbers in two tensors that are one in the model, such as an untied projection."""
+    base, plain = base_prefix(config["model_type"]), {_modern(name, {}): name for name in found}
+    for name in tensors:
+        own = plain.get(name) or plain.get(name.removeprefix(base))
+        for other in (plain[one] for one in _SAME.get(name, ()) if one in plain and one not in tensors):
+            if own and not found[own].equals(found[other], own):
+                causal = FAMILIES[config["model_type"]].causal
+                fix = "set train.model.config.tie_word_embeddings = false" if causal else "use a model that ties them"
+                raise ConfigError(f"{other!r} differs from {own!r}, to which the model ties it", where=where, fix=fix)
 
 
 def head_tensors(config: TransformersConfig, tensors: TensorSpecs) -> set[str]:

@@ -39,6 +39,22 @@ class StoredTensor(NamedTuple):
         """
         return self._strided(name) if self.strides else read_blocks(self.path, name, self.entry)
 
+    def equals(self, other: StoredTensor, name: str) -> bool:
+        """Return whether another tensor has the same shape and numbers.
+
+        Args:
+            other: the other tensor.
+            name: a name, for errors.
+
+        Raises:
+            InputError: see `blocks`.
+        """
+        if self.entry.shape != other.entry.shape:
+            return False
+        if bool(self.strides) != bool(other.strides) or self.entry.dtype != other.entry.dtype:  # other blocks
+            return np.array_equal(self.rows(name), other.rows(name))
+        return all(map(np.array_equal, self.blocks(name), other.blocks(name)))
+
     def _strided(self, name: str) -> Iterator[Floats]:
         dtype, shape, start, size = self.entry
         width = DTYPE_BYTES[dtype]

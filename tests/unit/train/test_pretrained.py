@@ -19,7 +19,8 @@ from jprep.tokenizer.external.extension import extend_tokenizer
 from jprep.train.exporting import export
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
-from jprep.train.models.initial_weights import write_initial_weights
+from jprep.train.models.initial_weights import check_init_weights, write_initial_weights
+from jprep.train.pretrained.config import read_pretrained_config
 from jprep.train.pretrained.init import transferred_rows
 from jprep.train.pretrained.start import describe_init
 from jprep.train.pretrained.vocabulary import row_sources
@@ -58,6 +59,13 @@ def test_the_config_beside_the_weights_defines_the_model(bert: Path, rows: Path,
     assert {name for name in made if not name.startswith(("classifier", "bert.pooler"))} == shared
     for name in shared:
         np.testing.assert_array_equal(made[name], given[name])
+
+
+def test_keys_that_a_config_leaves_out_have_the_values_of_transformers(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "roberta", "vocab_size": 9, "type_vocab_size": 1}')
+    assert read_pretrained_config(tmp_path).values == {
+        "type_vocab_size": 1, "layer_norm_eps": 1e-12, "max_position_embeddings": 512,
+    }  # fmt: skip
 
 
 def test_dropout_may_differ_and_sizes_may_not(bert: Path, rows: Path) -> None:
@@ -124,6 +132,18 @@ def test_names_of_other_classes_and_releases_are_mapped(rename: Any, bert: Path,
     for name, values in expected.items():
         if name.startswith("bert."):
             np.testing.assert_array_equal(made[name], values, name)
+
+
+def test_a_file_whose_output_projection_is_not_the_embeddings_is_refused(tmp_path: Path) -> None:
+    folder = write_bert(tmp_path / "bert")
+    config, tensors = json.loads((folder / "config.json").read_text()), weights(folder)
+    file, name = folder / "model.safetensors", "cls.predictions.decoder.weight"
+    save(folder, tensors | {name: tensors[WORDS]})
+    check_init_weights(config, "mlm", file)
+    save(folder, tensors | {name: tensors[WORDS] + 1})
+    with pytest.raises(ConfigError, match=r"decoder\.weight' differs from '.*word_embeddings\.weight', to which"):
+        check_init_weights(config, "mlm", file)
+    check_init_weights(config, "mlm", folder)  # its config.json says that they are tied
 
 
 def test_a_tensor_that_the_architecture_lacks_is_refused(bert: Path, rows: Path) -> None:
