@@ -19,6 +19,10 @@ _OUTER = 3  # levels below the body
 _OUTER_LISTS = "body > ul, body > * > ul, body > * > * > ul"
 _MENU = 0.2  # share of a list's characters in links; Resiliparse uses it for inner lists
 
+_NOTE = re.compile(
+    r"(?:^|[\s_-])(?:admonition|caution|footnote|hint|info|note|tip|warning)s?(?:$|[\s_-])", re.IGNORECASE
+)
+
 
 def mark_lone_characters(html: str) -> tuple[str, str]:
     """Put a mark beside each character that is a whole text between two tags, as の in 「<a>山</a>の<a>道</a>」.
@@ -53,6 +57,15 @@ def keep_lists(tree: Any) -> None:
     for found in reversed(list(_lists(tree.body, _OUTER))):
         if not _is_menu(found):
             _replace(found, tree.create_element("ol"))
+
+
+def keep_notes(tree: Any) -> None:
+    """Make an `aside` a `div` whose class is that of a note to the text: Resiliparse takes each for a sidebar."""
+    if tree.document.query_selector("aside[class]") is None:
+        return
+    for found in [each for each in tree.body if each.tag == "aside"]:
+        if _NOTE.search(found.getattr("class") or "") and not _is_menu(found):
+            _replace(found, tree.create_element("div"))
 
 
 def _lists(parent: Any, levels: int) -> Iterator[Any]:

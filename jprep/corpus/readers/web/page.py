@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.readers.web.corrections import keep_lists, keep_names_and_dates, mark_lone_characters
+from jprep.corpus.readers.web.corrections import keep_lists, keep_names_and_dates, keep_notes, mark_lone_characters
 from jprep.libraries import import_library
 
 MAX_DEPTH = 512
@@ -106,6 +106,7 @@ def extract_page(html: str, extractor: str = "resiliparse") -> Page:
     if html.count("<") > MAX_DEPTH and tree.document.query_selector(_DEEPER) is not None:
         return Page(fault="too_deep")
     if extractor == "resiliparse":
+        keep_notes(tree)
         keep_lists(tree)
     text = _EXTRACTORS[extractor](html, tree).replace(companion, "")
     lines = [line for line in map(_stripped, text.split("\n")) if line]

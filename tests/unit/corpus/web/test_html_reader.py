@@ -131,6 +131,15 @@ def test_lists_of_text_near_the_body_are_kept_and_menus_are_not(page: str) -> No
     assert "地図" not in text and "検索" not in text
 
 
+def test_notes_beside_the_text_are_kept_and_sidebars_are_not() -> None:
+    note = '<aside class="admonition note"><p>水で<b>洗う</b>こと。</p><ul><li>布で拭く。</ul></aside>'
+    sidebar = (
+        '<aside class="links"><p>新着</p></aside><aside>広告</aside><aside class="note"><a href="/">表紙</a></aside>'
+    )
+    page = f"<body><main><p>研ぎ方。</p>{note}<p>仕上げ。</p></main>{sidebar}</body>"
+    assert extract_page(page).text.split("\n") == ["研ぎ方。", "水で洗うこと。", "布で拭く。", "仕上げ。"]
+
+
 def test_a_title_of_one_character_and_icons_of_private_use() -> None:
     body = f"<p>{SENTENCES}</p><p>家へ<i>\uf015</i><i>&#xf015;</i>帰る</p>"
     found = extract_page(page(body=body).replace("山の話", "山"))
@@ -242,6 +251,7 @@ HARMLESS = {
     "NULs": "\0" * 3_000_000,
     "paragraphs": "<p>あ" * 300_000,
     "links": "<a href=/>あ" * 200_000,
+    "notes": '<aside class="note">あ</aside>' * 100_000,
     "lists": "<ul><li>あ</ul>" * 100_000,
     "titles": "<title>" * 300_000,
     "end tags": "</div>" * 500_000,
