@@ -118,9 +118,10 @@ def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator
     """Yield each step with a line that says what it will do."""
     tokenizer, dataset = recipe.tokenizer or TokenizerConfig(), recipe.dataset or DatasetConfig()
     sources = ", ".join(source.name for source in recipe.corpus.sources)
+    kind = f"extends {tokenizer.extended}" if tokenizer.extended else tokenizer.model
     lines: dict[Step, str] = {
         "corpus": f"from {sources}" if sources else "as given",
-        "tokenizer": f"{tokenizer.model}, {tokenizer.vocab_size:,} ids",
+        "tokenizer": f"{kind}, {tokenizer.vocab_size:,} ids",
         "dataset": f"{describe_held_out(dataset.validation)} for validation",
         "export": "for transformers" if not recipe.train or _is_transformers(recipe.train.model) else "for jprep",
     }

@@ -47,6 +47,16 @@ def test_a_recipe_is_planned_run_and_compared(sample: Path, tmp_path: Path, jpre
     assert "planned for 1 worker," in jprep("plan", *options, cwd=folder).stdout
 
 
+def test_an_extension_may_have_fewer_ids_than_the_text_has_characters(sample: Path, tmp_path: Path, jprep: Run) -> None:
+    folder = tmp_path / "plan"
+    shutil.copytree(sample, folder)
+    options = ("recipe.toml", "--until", "tokenizer", "--seconds", 1)
+    small = ("--set", "tokenizer.vocab_size=400")
+    assert "vocab_size is too small" in jprep("plan", *options, *small, cwd=folder, code=2).stderr
+    extends = ("--set", 'tokenizer.extends="base"')
+    assert "tokenizer" in jprep("plan", *options, *small, *extends, cwd=folder).stdout
+
+
 def test_what_does_not_fit_is_not_recommended(
     sample: Path, tmp_path: Path, distribution: Distribution, jprep: Run
 ) -> None:

@@ -52,7 +52,7 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     spelt = symbols.spell(text)
     parts = write_units(scratch / "units.tsv", spelt, counts, BALLAST)
     continuing = symbols.continuing(spelt)
-    needed = pieces_to_learn(config, special, characters=len(alphabet), continuing_characters=len(continuing))
+    needed = pieces_to_learn(config, special, characters=len(alphabet) + len(continuing))
     sample = BoundarySample.of(counted.sample, config, LongestMatch(alphabet))
 
     def learnt(wanted: int) -> list[str]:

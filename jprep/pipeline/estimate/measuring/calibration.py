@@ -227,7 +227,10 @@ class _Steps:
 
     def _tokenizer(self, executor: SamplingExecutor) -> PhaseClock:
         """Train a tokenizer with as many ids as the sample allows."""
-        config = (self._recipe.tokenizer or TokenizerConfig()).for_small_text()
+        given = self._recipe.tokenizer or TokenizerConfig()
+        config = given.for_small_text()
+        if given.extended:  # most of its ids and characters may be those of the tokenizer that it extends
+            config = msgspec.structs.replace(config, vocab_size=max(config.vocab_size, TokenizerConfig().vocab_size))
         while True:
             clock = PhaseClock()
             try:
