@@ -83,6 +83,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return [*self.parts, *self.reject_parts, *self.test_items]
 
     @property
+    def documents_by_source(self) -> dict[str, int]:
+        """The number of documents of each source, in the order of the sources."""
+        counts = {source["name"]: 0 for source in self.sources}
+        names = list(counts)
+        for part in self.parts:
+            counts[names[int(Path(part.path).name.partition("-")[0])]] += part.rows
+        return counts
+
+    @property
     def segmenter(self) -> dict[str, Any] | None:
         """Description of the segmenter; None for a corpus without words."""
         return segmenter_of(self.made_from)

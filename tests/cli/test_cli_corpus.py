@@ -36,7 +36,25 @@ def test_export_stops_at_its_limit(corpus: Path, jprep: Run) -> None:
 def test_stats(corpus: Path, jprep: Run) -> None:
     shown = jprep("corpus", "stats", corpus).stdout
     assert "reader.wikipedia/redirect" in shown and Corpus(corpus).manifest.signature in shown
-    assert json.loads(jprep("corpus", "stats", corpus, "--json").stdout)["name"] == "quickstart"
+    figures = json.loads(jprep("corpus", "stats", corpus, "--json").stdout)
+    assert (figures["name"], figures["warnings"]) == ("quickstart", [])
+    assert sum(figures["documents_by_source"].values()) == figures["totals"]["documents"]
+    assert list(figures["documents_by_source"]) == ["sample", "web"] and "documents by source" in shown
+
+
+def test_a_source_without_documents_is_named(tmp_path: Path, jprep: Run) -> None:
+    (tmp_path / "a.txt").write_text("山道を歩く。\n")
+    (tmp_path / "b.txt").write_text("")
+    shown = jprep("corpus", "build", "--text", "a.txt", "--text", "b.txt", "-o", "one", cwd=tmp_path).stdout
+    assert "warning" not in shown
+    (tmp_path / "r.toml").write_text(
+        'name = "r"\n'
+        '[[corpus.sources]]\nname = "full"\nreader = "text"\npaths = ["a.txt"]\n'
+        '[[corpus.sources]]\nname = "bare"\nreader = "text"\npaths = ["b.txt"]\n'
+        '[corpus]\nsegmenter = "none"\n'
+    )
+    shown = jprep("corpus", "build", "r.toml", "-o", "two", cwd=tmp_path).stdout
+    assert "warning: source bare has no documents" in shown
 
 
 def test_verify_finds_the_flipped_byte(corpus: Path, tmp_path: Path, jprep: Run) -> None:

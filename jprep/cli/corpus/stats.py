@@ -38,6 +38,7 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
 
         names = ("name", "signature", "fingerprint", "totals", "counts", "rejects")
         figures = {"folder": str(folder)} | {name: getattr(manifest, name) for name in names}
+        figures["documents_by_source"] = manifest.documents_by_source
         figures |= {"test_sets": msgspec.to_builtins(manifest.test_sets)} if manifest.test_sets else {}
         echo_json(figures | {"warnings": list(_warnings(manifest))})
         return
@@ -45,6 +46,8 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     if not manifest.totals:
         echo("\nno documents: the inputs are empty, or everything was rejected")
     table("totals", manifest.totals)
+    if len(manifest.sources) > 1:
+        table("documents by source", manifest.documents_by_source)
     table("rejected documents", manifest.rejects)
     table("counts", manifest.counts)
     for found in manifest.test_sets:
@@ -60,6 +63,9 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
 
 def _warnings(manifest: Manifest) -> Iterator[str]:
     """Yield problems of a corpus that did not stop its build."""
+    for name, documents in manifest.documents_by_source.items():
+        if not documents and manifest.totals:
+            yield f"source {name} has no documents: its files are empty, or all were rejected; see rejected documents"
     for source in manifest.sources:
         if shared := source.get("repeated_ids"):
             yield (
