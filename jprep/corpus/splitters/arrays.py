@@ -182,12 +182,13 @@ class _Brackets:
             openers, closers = self._places[pairs], self._places[pairs + 1]
             empty = np.searchsorted(self._stops, openers, "right") == np.searchsorted(self._stops, closers, "right")
             chars = closers - openers - 1
-            short, long = chars <= MAX_BRACKET_CHARS, chars > MAX_INSERTION_CHARS
-            decided = short | long | np.isin(self._kinds[pairs], _QUOTATIONS)
-            resolved = empty | (decided & ((self._flags[closers - 1] & (_ENDER | _SPACE)) == 0))
+            # Pairs of other lengths may be insertions: `BracketLine` looks at what is before them.
+            certain = (chars <= MAX_BRACKET_CHARS) | (chars > MAX_INSERTION_CHARS)
+            certain |= np.isin(self._kinds[pairs], _QUOTATIONS)
+            resolved = empty | (certain & ((self._flags[closers - 1] & (_ENDER | _SPACE)) == 0))
             if not resolved.any():
                 return
-            short &= resolved
+            short = resolved & (chars <= MAX_BRACKET_CHARS)
             self._remove_runs(openers[short], closers[short])
             left = np.ones(len(self._places), np.bool_)
             left[pairs[resolved]] = left[pairs[resolved] + 1] = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import cached_property
 
 from jprep.corpus.splitters.patterns import (
@@ -115,14 +116,14 @@ class BracketLine:
                 return opener
 
     def _max_chars(self, opener: int, kind: str) -> int:
-        return MAX_BRACKET_CHARS if kind in QUOTES or self._is_first(opener) else MAX_INSERTION_CHARS
+        return MAX_BRACKET_CHARS if kind in QUOTES or self._is_behind(opener, ENDERS, CLOSERS) else MAX_INSERTION_CHARS
 
-    def _is_first(self, opener: int) -> bool:
-        """Return whether an opening bracket is the first character of a sentence."""
+    def _is_behind(self, opener: int, marks: str, skipped: Container[str] = ()) -> bool:
+        """Return whether a bracket opens behind one of some marks or at the start of the line, white space aside."""
         before = opener - 1
-        while before >= self._start and self._text[before].isspace():
+        while before >= self._start and (self._text[before].isspace() or self._text[before] in skipped):
             before -= 1
-        return before < self._start or self._text[before] in MARKS
+        return before < self._start or self._text[before] in marks
 
     def _ends_sentence(self, opener: int, closer: int, kind: str) -> bool:
         """Return whether a sentence ends at a closing bracket that follows an end mark.
@@ -133,4 +134,4 @@ class BracketLine:
         text = self._text
         if opener >= 0 and kind in QUOTES:
             return text[closer - 1] not in QUESTION_MARKS and BEGINNING.match(text, closer + 1) is not None
-        return self._is_first(opener) and not CONTINUATION.match(text, closer + 1)
+        return self._is_behind(opener, MARKS) and not CONTINUATION.match(text, closer + 1)

@@ -7,7 +7,7 @@ import re
 MAX_BRACKET_CHARS = 100
 """No sentence ends inside a pair of brackets of up to this many characters. Longer pairs hold complete sentences, or
 their brackets do not belong together."""
-MAX_INSERTION_CHARS = 400
+MAX_INSERTION_CHARS = 250
 """The same for brackets, other than those of quotations, that open inside a sentence, as in the definitions of laws."""
 
 BRACKETS = '「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗〘〙〚〛≪≫«»“”‘’〝〟""'
@@ -23,7 +23,7 @@ MARKS = FULL_STOPS + QUESTION_MARKS
 ENDERS = MARKS + PERIODS
 JAPANESE, LATIN = "ぁ-んァ-ヶー一-鿿々", "A-Za-zＡ-Ｚａ-ｚ"
 NUMERALS = "一二三四五六七八九十"
-PREDICATE = "るたすだいうんねよ"
+PREDICATE = "るたすだいうねよ"
 ANY_BRACKET, CLOSING = re.escape("".join(OPENERS | CLOSERS)), re.escape("".join(CLOSERS))
 ENDING = "".join(CLOSERS) + " \u3000"
 """What may follow the last end mark of a line."""

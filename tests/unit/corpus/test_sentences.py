@@ -102,6 +102,12 @@ def test_long_bracket_contains_sentences() -> None:
     assert split_sentences(f"「{inside}え」と") == ["「う。", *["う。"] * (MAX_BRACKET_CHARS // 2 - 1), "え」と"]
 
 
+@pytest.mark.parametrize("before", ["道を行く．", "「行く。」", "道を行く。 "])
+def test_long_brackets_behind_a_sentence_contain_sentences(before: str) -> None:
+    inside = "川を渡る。" * 30
+    assert len(split_sentences(f"{before}（{inside}）次")) >= 30
+
+
 @pytest.mark.parametrize("end", ["。）", "え）"])
 def test_an_insertion_in_brackets_may_be_longer(end: str) -> None:
     inside = ("い。" * (MAX_INSERTION_CHARS // 2 - 1))[: MAX_INSERTION_CHARS - len(end) + 1]
