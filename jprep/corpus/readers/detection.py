@@ -30,7 +30,7 @@ def detect_encoding(data: bytes, *, complete: bool = True, also: tuple[str, ...]
     Args:
         data: the text, or its beginning.
         complete: whether the data are all of the text; otherwise a character may be cut at the end.
-        also: further encodings, which are tried last.
+        also: further encodings, which are tried if none of these fits.
     """
     for mark, name in _BOMS.items():
         if data.startswith(mark):
@@ -39,9 +39,14 @@ def detect_encoding(data: bytes, *, complete: bool = True, also: tuple[str, ...]
         return next((name for name in ("iso2022_jp", "iso2022_jp_ext") if _decodes(data, name, complete)), "")
     if _decodes(data, "utf-8", complete):
         return "utf-8"
-    shares = {name: _plausibility(data, name, complete) for name in _EIGHT_BIT + also}
-    best = max(shares, key=lambda name: shares[name])  # the first of several
-    return best if shares[best] >= _PLAUSIBLE else ""
+    return _most_plausible(data, _EIGHT_BIT, complete) or _most_plausible(data, also, complete)
+
+
+def _most_plausible(data: bytes, encodings: tuple[str, ...], complete: bool) -> str:
+    """Return the encoding with the largest share of common characters, the first of several; "" if none has enough."""
+    shares = {name: _plausibility(data, name, complete) for name in encodings}
+    best = max(shares, key=lambda name: shares[name], default="")
+    return best if best and shares[best] >= _PLAUSIBLE else ""
 
 
 def _decodes(data: bytes, encoding: str, complete: bool) -> bool:

@@ -11,11 +11,11 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, write_tensors
 from jprep.random.counter_bits import UInt64Array, bits, key
-from jprep.train.models.electra import GENERATOR
+from jprep.train.models.electra import GENERATOR, half_config
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.models.weights import TensorSpec, parameters
 from jprep.train.pretrained.config import has_same_labels, read_pretrained_config
-from jprep.train.pretrained.names import head_tensors, match_halves, match_tensors
+from jprep.train.pretrained.names import head_tensors, match_halves, match_tensors, refuse_untied
 from jprep.train.pretrained.stored_tensors import StoredTensor
 from jprep.train.pretrained.universal import is_described, is_universal, with_shapes
 from jprep.train.pretrained.vocabulary import RowSources, is_by_token, transfer_rows
@@ -98,7 +98,7 @@ def check_init_weights(
     if generator:
         sources = match_halves(config, open_weights(path), open_weights(generator), (where, str(generator)))
     else:
-        sources = match_tensors(config, task, open_weights(path), where, described=is_described(path))
+        sources = match_tensors(config, task, open_weights(path), where)
     if config.get("id2label") and is_described(path) and not has_same_labels(read_pretrained_config(path), config):
         sources = {name: source for name, source in sources.items() if name not in head_tensors(config, tensors)}
     sources = with_shapes(sources, tensors) if is_universal(path) else sources
@@ -112,6 +112,10 @@ def check_init_weights(
         if source.entry.dtype not in DTYPE_BYTES:
             what = f"the tensor {name!r} has the dtype {source.entry.dtype}"
             raise ConfigError(what, where=where, fix=f"save it as one of {', '.join(DTYPE_BYTES)}")
+    if not is_described(path):  # a config.json says what is tied
+        refuse_untied(config, task, open_weights(path), where)
+    if generator and not is_described(generator):
+        refuse_untied(half_config(config, "generator"), "mlm", open_weights(generator), str(generator))
     return sources
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
@@ -47,7 +47,7 @@ _BOTH_HALVES = (
 
 
 def match_tensors(
-    config: TransformersConfig, task: str, found: Mapping[str, StoredTensor], where: str, *, described: bool = False
+    config: TransformersConfig, task: str, found: Mapping[str, StoredTensor], where: str
 ) -> dict[str, StoredTensor]:
     """Return the tensors of a model that a file has, by the model's names.
 
@@ -58,15 +58,41 @@ def match_tensors(
         task: the task of the job.
         found: the tensors of the file by its names.
         where: the file or folder, for errors.
-        described: whether a `config.json` is with the file: what it says is tied is tied, whatever the file has.
 
     Raises:
-        ConfigError: a tensor of the model is missing, or the file has one that the architecture lacks or ties.
+        ConfigError: a tensor of the model is missing, or the file has one that the architecture lacks.
     """
-    tensors = parameters(config, task)
-    if not described and task not in _LABELLED:
-        _refuse_untied(config, tensors, found, where)
-    return _match(config, tensors, found, where, needs_head=task != "mlm")
+    return _match(config, parameters(config, task), found, where, needs_head=task != "mlm")
+
+
+def refuse_untied(config: TransformersConfig, task: str, found: Mapping[str, StoredTensor], where: str) -> None:
+    """Refuse a file with other numbers in two tensors that are one in the model, such as an untied projection.
+
+    Args:
+        config: from `model_config`.
+        task: the task of the job.
+        found: the tensors of the file by its names; those of the model have dtypes in `DTYPE_BYTES`.
+        where: the file, for errors.
+
+    Raises:
+        ConfigError: it has.
+    """
+    if task in _LABELLED:
+        return
+    for own, other in _tied_pairs(parameters(config, task), found, base_prefix(config["model_type"])):
+        if not found[own].equals(found[other], own):
+            causal = FAMILIES[config["model_type"]].causal
+            fix = "set train.model.config.tie_word_embeddings = false" if causal else "use a model that ties them"
+            raise ConfigError(f"{other!r} differs from {own!r}, to which the model ties it", where=where, fix=fix)
+
+
+def _tied_pairs(tensors: TensorSpecs, found: Iterable[str], base: str) -> Iterator[tuple[str, str]]:
+    """Yield the names in a file of two tensors that are one in the model."""
+    plain = {_modern(name, {}): name for name in found}
+    for name in tensors:
+        own = plain.get(name) or plain.get(name.removeprefix(base))
+        others = [plain[other] for other in _SAME.get(name, ()) if other in plain and other not in tensors]
+        yield from ((own, other) for other in others if own)
 
 
 def match_halves(
@@ -114,20 +140,6 @@ def _match(
     used = {plain[one] for one in names.values() if one}
     _refuse_strangers(config, (name for name, other in plain.items() if other not in used), plain, where)
     return {name: found[plain[one]] for name, one in names.items() if one}
-
-
-def _refuse_untied(
-    config: TransformersConfig, tensors: TensorSpecs, found: Mapping[str, StoredTensor], where: str
-) -> None:
-    """Refuse a file with other numbers in two tensors that are one in the model, such as an untied projection."""
-    base, plain = base_prefix(config["model_type"]), {_modern(name, {}): name for name in found}
-    for name in tensors:
-        own = plain.get(name) or plain.get(name.removeprefix(base))
-        for other in (plain[one] for one in _SAME.get(name, ()) if one in plain and one not in tensors):
-            if own and not found[own].equals(found[other], own):
-                causal = FAMILIES[config["model_type"]].causal
-                fix = "set train.model.config.tie_word_embeddings = false" if causal else "use a model that ties them"
-                raise ConfigError(f"{other!r} differs from {own!r}, to which the model ties it", where=where, fix=fix)
 
 
 def head_tensors(config: TransformersConfig, tensors: TensorSpecs) -> set[str]:

@@ -49,7 +49,7 @@ class StoredTensor(NamedTuple):
         Raises:
             InputError: see `blocks`.
         """
-        if self.entry.shape != other.entry.shape:
+        if self.entry.shape != other.entry.shape or not {self.entry.dtype, other.entry.dtype} <= DTYPE_BYTES.keys():
             return False
         if bool(self.strides) != bool(other.strides) or self.entry.dtype != other.entry.dtype:  # other blocks
             return np.array_equal(self.rows(name), other.rows(name))

@@ -47,17 +47,20 @@ def patience_at(run: Path, job: Job, step: int) -> Patience:
     for event in read_events(run) if job.train.validation.patience else ():
         if event.kind in ("start", "rewind"):
             found = {at: figures for at, figures in found.items() if at <= event.step}
-        elif event.kind == "validation" and event.step <= step and _counts(job, event.step):
+        elif event.kind == "validation" and event.step <= step:
             found[event.step] = {name: math.nan if value is None else value for name, value in event.figures.items()}
+        elif event.kind == "end" and not _is_due(job, event):
+            found.pop(event.step, None)
     patience = Patience(job.train.validation, best_figure(job.train.checkpoint))
     for at in sorted(found):
         patience.add(found[at])
     return patience
 
 
-def _counts(job: Job, step: int) -> bool:
-    """Return whether a validation is one of the job's: not one at the end of a job with fewer steps."""
-    return step == job.steps or is_interval_end(job.train.validation, step, job)
+def _is_due(job: Job, end: Event) -> bool:
+    """Return whether the job validates where a run ended: not where the run had fewer steps before it was extended."""
+    was_last = not end.figures.get("code") and not end.note
+    return not was_last or end.step >= job.steps or is_interval_end(job.train.validation, end.step, job)
 
 
 def is_complete(run: Path, job: Job, step: int) -> bool:

@@ -136,6 +136,29 @@ def test_characters_of_jis_x_0213_in_shift_jis(tmp_path: Path) -> None:
     assert doc.text.startswith("㯃をもたげた。")
 
 
+def test_a_file_in_cp932_is_not_read_as_another_form_of_shift_jis(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    text = "春～夏、髙橋さんと山﨑さんは歩いた。"
+    path.write_bytes(as_file(f"題\n人\n\n{text}／＼"))
+    (doc,) = read(path)
+    assert isinstance(doc, Document)
+    assert doc.text == f"{text}〳〵"
+
+
+def test_small_notes_and_pictures_are_counted() -> None:
+    tally = Tally()
+    plain_text(
+        "（［＃割り注］表［＃割り注終わり］）と［＃割り注］注［＃割り注終わり］と［＃図（fig1.png）入る］だ", "", tally
+    )
+    assert (tally["inline_notes.bracketed"], tally["pictures.replaced"], tally["notes.deleted"]) == (1, 1, 2)
+
+
+def test_unclosed_pictures_take_linear_time() -> None:
+    begin = time.process_time()
+    plain_text("あ［＃図（fig" + "（fig" * 200_000, "", Tally())
+    assert time.process_time() - begin < 10
+
+
 def test_each_change_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(as_file(SAMPLE))
@@ -204,6 +227,7 @@ def test_translators() -> None:
         "title": "題", "subtitle": "副題", "author": "ポー", "translator": "某山某訳",
     }  # fmt: skip
     assert describe(["題", "ポー", "某山某訳", "某川某改訳"])["translator"] == "某山某訳、某川某改訳"
+    assert describe(["題", "物語", "上編", "某山某訳"])["translator"] == "某山某訳"
     assert describe(["題", "司馬遷", "某山某訳註"]) == {"title": "題", "author": "司馬遷", "translator": "某山某訳註"}
     assert describe(["題"]) == {"title": "題"}
 

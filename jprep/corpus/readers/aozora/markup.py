@@ -21,9 +21,9 @@ _INLINE_NOTE = re.compile(
     r"(?P<before>[（(〔〈]?)［＃(?:ここから)?割り注］(?P<inner>(?:[^［\n]++|［(?!＃(?:ここ(?:から|で))?割り注))*+)"
     r"［＃(?:ここで)?割り注終わり］(?P<after>[）)〕〉]?)"
 )
-_BRACKETED = re.compile(r"[（(〔].*[）)〕]")
-_PICTURE = re.compile(r"(?<=[^\s］])［＃[^［］\n]*（fig[^［］\n]*）入る］(?=[^\s［])")
-_HELPER = re.compile(r"(?:.*[^一-龥])?.{1,20}(?:訳[註注]?|譯|編|校訂|校註|校注|編纂)")
+_BRACKETED = re.compile(r"[（(〔〈][^（(〔〈）)〕〉]*+[）)〕〉]")
+_NOTE_INSIDE_LINE = re.compile(r"(?<=[^\s］])［＃[^［］\n]*+］(?=[^\s［])")
+_HELPER = re.compile(r"(?![上中下前後続正].?編\Z)(?:.*[^一-龥])?.{1,20}(?:訳[註注]?|譯|編|校訂|校註|校注|編纂)")
 
 
 class Parts(NamedTuple):
@@ -131,19 +131,24 @@ def _unmasked(text: str, legend: str, tally: Tally) -> str:
 
 def _with_geta(text: str, tally: Tally) -> str:
     """Replace pictures inside a line by 〓: they stand for a character or a word."""
-    text, found = _PICTURE.subn(GETA, text)
-    tally["pictures.replaced"] += found
-    return text
+
+    def replace(note: re.Match[str]) -> str:
+        if "（fig" not in note[0] or not note[0].endswith("）入る］"):
+            return note[0]
+        tally["pictures.replaced"] += 1
+        return GETA
+
+    return _NOTE_INSIDE_LINE.sub(replace, text)
 
 
 def _bracketed(text: str, tally: Tally) -> str:
     """Put notes that are printed in small type inside a line (割り注) into brackets, unless they are in brackets."""
 
     def bracket(note: re.Match[str]) -> str:
-        tally["inline_notes.bracketed"] += 1
         before, inner, after = note["before"], note["inner"], note["after"]
         if (before and after) or _BRACKETED.fullmatch(inner):
             return note[0]
+        tally["inline_notes.bracketed"] += 1
         return f"{before}（{inner}）{after}"
 
     return _INLINE_NOTE.sub(bracket, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import islice
 from typing import Any
 
 # A text between two tags that is one character of three bytes in UTF-8, or a reference.
@@ -17,8 +18,10 @@ _DATE = re.compile(r"<time(?=[\s>])([^<>]*+>[^<>]*+)</time>(?=[\u3041-\u30ff\u4e
 
 _OUTER = 3  # levels below the body
 _OUTER_LISTS = "body > ul, body > * > ul, body > * > * > ul"
-_MENU = 0.2  # share of a list's characters in links; Resiliparse uses it for inner lists
-
+_MOST_NODES = 100_000  # looked at, so that huge pages take no more than a second
+_LINKED = 0.2  # share of a list's characters in links; Resiliparse uses it for inner lists
+_ITEM = 10  # characters of an item, on average: shorter ones without a full stop are those of menus and buttons
+_READ = ("class", "id", "hidden", "style", "role", "aria-hidden")  # attributes that Resiliparse looks at
 _NOTE = re.compile(
     r"(?:^|[\s_-])(?:admonition|caution|footnote|hint|info|note|tip|warning)s?(?:$|[\s_-])", re.IGNORECASE
 )
@@ -54,8 +57,9 @@ def keep_lists(tree: Any) -> None:
     """Make lists of text an `ol` that are a `ul` near the body: Resiliparse takes each of these for a menu."""
     if tree.document.query_selector(_OUTER_LISTS) is None:
         return
-    for found in reversed(list(_lists(tree.body, _OUTER))):
-        if not _is_menu(found):
+    lists = [each for each in islice(_outer_nodes(tree.body, _OUTER), _MOST_NODES) if each.tag == "ul"]
+    for found in reversed(lists):
+        if _is_text(found) and not found.getattr("role") and found.parent.tag not in ("header", "nav"):
             _replace(found, tree.create_element("ol"))
 
 
@@ -63,30 +67,37 @@ def keep_notes(tree: Any) -> None:
     """Make an `aside` a `div` whose class is that of a note to the text: Resiliparse takes each for a sidebar."""
     if tree.document.query_selector("aside[class]") is None:
         return
-    for found in [each for each in tree.body if each.tag == "aside"]:
-        if _NOTE.search(found.getattr("class") or "") and not _is_menu(found):
+    for found in [each for each in islice(tree.body, _MOST_NODES) if each.tag == "aside"]:
+        if _NOTE.search(found.getattr("class") or "") and _is_text(found):
             _replace(found, tree.create_element("div"))
 
 
-def _lists(parent: Any, levels: int) -> Iterator[Any]:
-    """Yield the elements `ul` of some levels below a node. Collections of Resiliparse take quadratic time."""
+def _outer_nodes(parent: Any, levels: int) -> Iterator[Any]:
+    """Yield the nodes of some levels below a node. Collections of Resiliparse take quadratic time."""
     child = parent.first_child
     while child is not None:
-        if child.tag == "ul":
-            yield child
+        yield child
         if levels > 1:
-            yield from _lists(child, levels - 1)
+            yield from _outer_nodes(child, levels - 1)
         child = child.next
 
 
-def _is_menu(element: Any) -> bool:
-    linked = sum(len(each.text) for each in element if each.tag == "a")
-    return bool(linked > _MENU * len(element.text))
+def _is_text(element: Any) -> bool:
+    """Return whether an element has few links, and sentences or long items."""
+    size = _size(element)
+    linked = sum(_size(each) for each in element if each.tag == "a")
+    items = sum(each.tag == "li" for each in element) or 1
+    return linked <= _LINKED * size and (size >= _ITEM * items or "。" in element.text)
+
+
+def _size(element: Any) -> int:
+    return len("".join(element.text.split()))
 
 
 def _replace(old: Any, new: Any) -> None:
-    for name in old.attrs:
-        new.setattr(name, old.getattr(name))
+    for name in _READ:
+        if (value := old.getattr(name)) is not None:
+            new.setattr(name, value)
     while (child := old.first_child) is not None:
         new.append_child(child)
     old.parent.replace_child(new, old)

@@ -123,12 +123,25 @@ def test_dates_of_the_page_and_buttons_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("page", ["{}", "<main><article>{}</article></main>", "<div>{}<ul><li>脚注。</ul></div>"])
-def test_lists_of_text_near_the_body_are_kept_and_menus_are_not(page: str) -> None:
+def test_lists_of_text_near_the_body_are_kept(page: str) -> None:
     steps = '<ul lang="ja"><li>刃を水で洗う。<ul><li>布で拭く。</ul><li>砥石を<a href="a">水</a>に浸す。</ul>'
-    menu = '<ul><li><a href="/">表紙</a><li><a href="/b">地図</a></ul><ul class="menu"><li>検索</ul>'
-    text = extract_page(f"<body><p>研ぎ方。</p>{page.format(menu + steps)}</body>").text
+    text = extract_page(f"<body><p>研ぎ方。</p>{page.format(steps)}</body>").text
     assert text.split("\n")[:4] == ["研ぎ方。", "刃を水で洗う。", "布で拭く。", "砥石を水に浸す。"]
-    assert "地図" not in text and "検索" not in text
+
+
+@pytest.mark.parametrize(
+    "menu",
+    [
+        '<ul>\n        <li>\n        <a href="/">表紙</a>\n        </li>\n        <li><a href="/b">地図</a>\n    </ul>',
+        '<ul class="menu"><li>この項目は十文字より長い。</ul>',
+        '<ul role="navigation"><li>この項目は十文字より長い。</ul>',
+        "<ul><li onclick=x>表紙<li>会社概要</ul><ul><li><span>つぶやく</span><li>送る</ul>",
+        "<header><ul><li>この項目は十文字より長い。</ul></header>",
+    ],
+)
+def test_menus_near_the_body_are_left_out(menu: str) -> None:
+    for body in (menu, f"<div>{menu}</div>"):
+        assert extract_page(f"<body>{body}<p>研ぎ方。</p>").text == "研ぎ方。"
 
 
 def test_notes_beside_the_text_are_kept_and_sidebars_are_not() -> None:
@@ -252,6 +265,7 @@ HARMLESS = {
     "paragraphs": "<p>あ" * 300_000,
     "links": "<a href=/>あ" * 200_000,
     "notes": '<aside class="note">あ</aside>' * 100_000,
+    "list and paragraphs": "<ul><li>あ</ul>" + "<p>あ" * 300_000,
     "lists": "<ul><li>あ</ul>" * 100_000,
     "titles": "<title>" * 300_000,
     "end tags": "</div>" * 500_000,
