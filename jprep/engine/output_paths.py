@@ -36,7 +36,7 @@ def check_output_file(path: Path) -> None:
 
 
 def check_new_file(path: Path, *, force: bool) -> None:
-    """Refuse a path that no file must be written to, and an existing file unless `force`; nothing is changed.
+    """Check that a new file may be written, or, with `force`, that an existing one may be replaced.
 
     Raises:
         ConfigError: see `check_output_file`; or the file exists, and `force` is not given.

@@ -33,7 +33,7 @@ from jprep.pipeline.tiny_scale import kept_init, list_changes, scale_down
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.sources.data import training_data
 from jprep.tokenizer.train import train as train_tokenizer
-from jprep.train.exporting import export_usual, usual_export
+from jprep.train.exporting import export_default, find_default_export
 from jprep.train.launcher.cross_validation import check_destinations, fold_count, fold_directories, train_folds
 from jprep.train.launcher.launch import PreparedRun, backend_name, prepare_run
 from jprep.train.launcher.launch import train as train_model
@@ -281,7 +281,7 @@ def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
         plan = plan._replace(recipe=with_tiny_inputs(plan.recipe, plan.downloads, reporter.note))
     code = next((code for step in plan.steps if (code := run_step(plan, step, reporter))), 0)
     done = not code and "export" in plan.steps
-    exports = [folder for each in plan.runs if (folder := usual_export(each))] if done else []
+    exports = [folder for each in plan.runs if (folder := find_default_export(each))] if done else []
     return RunResult(plan.steps, plan.paths, plan.runs if "train" in plan.steps else [], exports, code)
 
 
@@ -391,7 +391,7 @@ def _train(plan: RunPlan, reporter: RunReporter) -> int:
 
 def _export(plan: RunPlan, reporter: RunReporter) -> int:
     for each in plan.runs:
-        reporter.result(str(export_usual(each)))
+        reporter.result(str(export_default(each)))
     return 0
 
 

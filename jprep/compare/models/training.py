@@ -17,7 +17,7 @@ from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.errors import Interrupted, JprepError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.verified_files import read_if_exists
-from jprep.train.exporting import export_usual
+from jprep.train.exporting import export_default
 from jprep.train.inference.client import InferenceClient
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
@@ -122,7 +122,7 @@ def train_model(data: ArmData, plan: ComparisonPlan, steps: int, seed: int, runs
             raise Interrupted("the comparison was interrupted; finished models are kept")
         fix = "its log says why; the same command resumes"
         raise JprepError(f"a training ended with exit code {code}", where=str(run / "log.txt"), fix=fix)
-    return Trained(prepared.job, run, export_usual(run), time.monotonic() - begun)
+    return Trained(prepared.job, run, export_default(run), time.monotonic() - begun)
 
 
 def open_client(trained: Trained, backend: str) -> InferenceClient:

@@ -12,6 +12,7 @@ _KANA = re.compile("[ぁ-んァ-ヶー、。]")
 _SAMPLE = 1 << 16
 _LIKELY = 0.2
 _AROUND = 20
+_CORRECT = "correct the file"
 
 
 def guess_encoding(data: bytes) -> str:
@@ -30,6 +31,10 @@ def _kana_share(data: bytes, encoding: str) -> float:
     return (len(_KANA.findall(text)) - 4 * text.count("\ufffd")) / max(1, len(text))
 
 
+class WrongEncodingError(InputError):
+    """Data that are valid in another encoding: to reject bad records would reject nearly all."""
+
+
 def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> InputError:
     """Return the error for a record that cannot be decoded.
 
@@ -39,13 +44,14 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> Input
         option: whether the reader has an option `encoding`.
     """
     looks = guess_encoding(error.object)
-    fix = "correct the file"
+    fix = _CORRECT
     if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
         fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
         if option and looks in ("cp932", "euc-jp"):
             fix += f' or set `encoding = "{looks.replace("-", "_")}"`'
     byte = error.object[error.start]
-    return InputError(f"byte 0x{byte:02x} is not valid {error.encoding} here ({error.reason})", where=where, fix=fix)
+    kind = InputError if fix == _CORRECT else WrongEncodingError
+    return kind(f"byte 0x{byte:02x} is not valid {error.encoding} here ({error.reason})", where=where, fix=fix)
 
 
 def excerpt_around(error: UnicodeDecodeError) -> str:

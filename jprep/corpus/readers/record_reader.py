@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject
+from jprep.corpus.readers.encoding import WrongEncodingError
 from jprep.corpus.step import Positive, Reader, Shard, Share, StepConfig
 from jprep.errors import InputError
 from jprep.io.inputs.paths import short_names
@@ -85,14 +86,14 @@ class ErrorBudget:
 
     def settle(self) -> None:
         """Raise the error of the first bad record if there were too many."""
-        if self._first and self._bad / self.total > self._share:
-            first, enough = self._first, math.ceil(1000 * self._bad / self.total) / 1000
+        if self._first and self._bad / max(1, self.total) > self._share:
+            first, enough = self._first, min(1.0, math.ceil(1000 * self._bad / max(1, self.total)) / 1000)
             what = f"{self._bad} of {self.total} records are bad, over max_bad = {self._share:g}; first: {first.what}"
             raise self._with_option(InputError(what, where=first.where, fix=first.fix), enough)
 
     @staticmethod
     def _with_option(error: InputError, share: float) -> InputError:
-        if ' = "' in error.fix:  # an option with which no record is bad
+        if isinstance(error, WrongEncodingError):
             return error
         fix = f"{error.fix}, or allow some bad records with the reader's option `max_bad = {share:g}`"
         return InputError(error.what, where=error.where, fix=fix)

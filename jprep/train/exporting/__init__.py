@@ -13,7 +13,7 @@ from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError
 from jprep.tokenizer.chat_template import CHAT_TEMPLATE
 from jprep.train.exporting.base_model import base_model_name
-from jprep.train.exporting.checkpoint_selection import chosen_step, select_checkpoint, usual_choice
+from jprep.train.exporting.checkpoint_selection import chosen_step, default_checkpoint, select_checkpoint
 from jprep.train.exporting.config_files import write_config_files
 from jprep.train.exporting.custom_head import exported_config
 from jprep.train.exporting.loss_plot import plot_losses
@@ -92,20 +92,20 @@ def export_of(run: Path, step: int | None = None, *, generator: bool = False) ->
     return None
 
 
-def usual_export(run: Path, *, generator: bool = False) -> Path | None:
-    """Return `export/` of a run, or `generator/`, if it holds an export of the checkpoint of `usual_choice`.
+def find_default_export(run: Path, *, generator: bool = False) -> Path | None:
+    """Return `export/` of a run, or `generator/`, if it holds an export of the checkpoint of `default_checkpoint`.
 
     Raises:
         ConfigError: there is no run, or no checkpoint.
     """
     job = read_job(run)
-    return export_of(run, chosen_step(run, job, usual_choice(run, job)), generator=generator)
+    return export_of(run, chosen_step(run, job, default_checkpoint(run, job)), generator=generator)
 
 
-def export_usual(run: Path, *, generator: bool = False) -> Path:
-    """Return the export of the checkpoint of `usual_choice`, made if it is not there; see `export`."""
-    found = usual_export(run, generator=generator)
-    return found or export(run, which=usual_choice(run, read_job(run)), generator=generator)
+def export_default(run: Path, *, generator: bool = False) -> Path:
+    """Return the export of the checkpoint of `default_checkpoint`, made if it is not there; see `export`."""
+    found = find_default_export(run, generator=generator)
+    return found or export(run, which=default_checkpoint(run, read_job(run)), generator=generator)
 
 
 def _write_other_files(

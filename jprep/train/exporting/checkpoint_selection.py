@@ -26,8 +26,8 @@ def newest_checkpoint(run: Path, job: Job) -> Checkpoint:
     return committed[-1]
 
 
-def usual_choice(run: Path, job: Job) -> str:
-    """Return which checkpoint to export if nobody says: `best` of a training that ended early and keeps it, or `last`.
+def default_checkpoint(run: Path, job: Job) -> str:
+    """Return which checkpoint to export by default: `best` of a training that ended early and keeps it, else `last`.
 
     Raises:
         ConfigError: there is none.

@@ -17,7 +17,7 @@ from jprep.errors import ConfigError, InputError, JprepError, MismatchError
 from jprep.io.safetensors_file import read_blocks, read_header, write_tensors
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.card import read_card, verify_files
-from jprep.train.exporting import export, export_usual, usual_export, weights
+from jprep.train.exporting import export, export_default, find_default_export, weights
 from jprep.train.exporting.loss_plot import plot_losses
 from jprep.train.exporting.manifest import read_export, verify_export
 from jprep.train.models import parameters
@@ -144,15 +144,15 @@ def test_which_checkpoint(tmp_path: Path, copying: Any) -> None:
         export(run)
 
 
-def test_the_run_s_own_export_is_known_to_be_the_usual_one(tmp_path: Path, copying: Any) -> None:
+def test_the_run_s_own_export_is_known_to_be_the_default_one(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
-    assert usual_export(run) is None
+    assert find_default_export(run) is None
     export(run, which="best")
-    assert usual_export(run) is None
+    assert find_default_export(run) is None
     export(run)
-    assert usual_export(run) == run / "export"
+    assert find_default_export(run) == run / "export"
     save(run, 15, 3.0)
-    assert usual_export(run) is None
+    assert find_default_export(run) is None
 
 
 def test_a_loss_of_one_s_own_has_no_perplexity(tmp_path: Path, copying: Any) -> None:
@@ -165,16 +165,16 @@ def test_a_loss_of_one_s_own_has_no_perplexity(tmp_path: Path, copying: Any) -> 
     assert ["validation perplexity" in card for card in cards] == [True, False]
 
 
-def test_the_usual_export_of_a_training_that_ended_early_is_the_best_one(tmp_path: Path, copying: Any) -> None:
+def test_the_default_export_of_a_training_that_ended_early_is_the_best_one(tmp_path: Path, copying: Any) -> None:
     early = {"validation": {"every_steps": 5, "patience": 1}, "steps": 20}
     run = trained_run(tmp_path / "kept", checkpoint={"keep_best": 1}, **early)
     export(run)
-    assert usual_export(run) is None
-    assert read_export(export_usual(run)).step == 5
+    assert find_default_export(run) is None
+    assert read_export(export_default(run)).step == 5
     run = trained_run(tmp_path / "not kept", checkpoint={"keep_best": 0}, **early)
-    assert read_export(export_usual(run)).step == 10
+    assert read_export(export_default(run)).step == 10
     run = trained_run(tmp_path / "going on", checkpoint={"keep_best": 1}, **early | {"validation": {"every_steps": 5}})
-    assert read_export(export_usual(run)).step == 10
+    assert read_export(export_default(run)).step == 10
 
 
 def test_a_damaged_checkpoint_is_refused_and_another_one_named(tmp_path: Path, copying: Any) -> None:

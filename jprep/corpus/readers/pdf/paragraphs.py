@@ -14,12 +14,13 @@ from jprep.display_width import is_wide
 
 _SENTENCE_END = re.compile(r"[。．.!?！？」』）)】…:：]\Z")
 _LEADER = re.compile(  # to a page number, in a table of contents
-    r"[.．・…‥](?: ?[.．・…‥]){3} ?[0-9０-９ivx]{1,4}\Z|[.．](?: ?[.．]){3}\Z"
+    r"[.．・･…‥](?: ?[.．・･…‥]){3} ?[0-9０-９ivx]{1,4}\Z|[.．](?: ?[.．]){5}\Z"
 )
 _HYPHEN = re.compile(r"(?<=[a-zA-Z])[-‐]\Z")
 _WORD = re.compile(r"[a-z]")
 _UNBROKEN = re.compile(r"([A-Za-z][A-Za-z'-]*)(?: [A-Za-z0-9'-]+)* ?[^ !-~]")  # a Latin word in Japanese text
 _BULLET = re.compile(r"([•・▪■□●○◎◆◇▶►★☆※＊*‣⁃])(?!\1)")  # ○○ stands for a name that is left out
+_ALSO_IN_TEXT = "・■□●○◎★☆※＊*"  # 東京・大阪, ○印
 _ITEM = re.compile(  # of a list: a dash, a bullet that the font does not map, or a number
     r"[〓–—―-]|[0-9]{1,4} |[①-⑳]|[(（]?(?:[0-9０-９]{1,4}|[A-Za-zア-ン]|[IVXivxⅠ-ⅿ]+)[.．)）、:：　]"
 )
@@ -111,6 +112,8 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
     """Return whether a line is the first of a paragraph."""
     if _differ(before.fragment, line.fragment) or _is_short(before, line.fragment):
         return True
+    if _begins_item(before, line, after):
+        return True
     ended = _ends_sentence(before)
     indented = line.fragment.start - line.column[0] > _INDENTED * line.fragment.font_size
     if line.number != before.number:  # the next column or page
@@ -123,9 +126,18 @@ def _begins_paragraph(before: _Line, line: _Line, after: _Line | None) -> bool:
 def _differ(before: Fragment, line: Fragment) -> bool:
     """Return whether a line cannot be of the same paragraph as the one before."""
     smaller, larger = sorted((before.font_size, line.font_size))
-    if before.row or line.row or larger > smaller * _OTHER_SIZE:
-        return True
-    return bool(_BULLET.match(line.text) or _LEADER.search(before.text))
+    return before.row or line.row or larger > smaller * _OTHER_SIZE or _LEADER.search(before.text) is not None
+
+
+def _begins_item(before: _Line, line: _Line, after: _Line | None) -> bool:
+    """Return whether a line begins with a bullet, and not with a sign in the middle of a sentence."""
+    text, size = line.fragment.text, line.fragment.font_size
+    bullet = _BULLET.match(text)
+    if bullet is None or bullet[1] not in _ALSO_IN_TEXT or text[1:2].isspace() or _ends_sentence(before):
+        return bullet is not None
+    outdented = line.fragment.start < before.fragment.start - _INDENTED * size
+    hanging = after is not None and after.fragment.start > line.fragment.start + _INDENTED * size
+    return outdented or hanging or any(_BULLET.match(each.fragment.text) for each in (before, after) if each)
 
 
 def _is_short(before: _Line, line: Fragment) -> bool:

@@ -91,6 +91,18 @@ def test_a_bullet_begins_a_paragraph(mark: str) -> None:
     assert joined(*lines) == [text for text, _, _ in lines]
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("三つの都市、すなわち札幌と東京", "・大阪とを結ぶ。"),
+        ("返事のはがきには名前を書き、出か", "○印は出席をあらわす。"),
+        ("道の長さは測ったところ全部で十里", "※ではなく、九里である。"),
+    ],
+)
+def test_a_sign_in_the_middle_of_a_sentence_is_no_bullet(lines: tuple[str, str]) -> None:
+    assert joined((lines[0], 50, 350), (lines[1], 50, 150)) == ["".join(lines)]
+
+
 def test_signs_for_a_name_that_is_left_out_are_no_bullets() -> None:
     lines = [("その年の春には、隣の村に住んでいた大工の", 50, 250), ("○○さんが峠の茶屋を直した。", 50, 190)]
     assert joined(*lines) == ["".join(text for text, _, _ in lines)]
