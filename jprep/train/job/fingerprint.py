@@ -113,6 +113,6 @@ def _fix(job: Job, before: Job) -> str:
     if rate:
         return f"--set train.schedule.total={end} continues at the final rate, {rate:g}; or use another -o"
     return (
-        "use another -o; to continue from these weights: `jprep export` this run, then set model.init = "
-        '"EXPORT/model.safetensors" in a new run (the learning rate of this one has reached 0)'
+        "use another -o; to continue from these weights: `jprep export` this run, then set "
+        'model.init = "EXPORT", the exported folder, in a new run (the learning rate of this one has reached 0)'
     )
