@@ -76,7 +76,10 @@ def model_config(
         _derive(config, kind)
     pad = _pad(kind, task, about)
     needed = about.length + (pad + 1 if kind == "roberta" and pad is not None else 0)
-    _fill_positions(config, family, needed, fixed=family.positions in section.config)
+    stated = family.positions in section.config
+    if given and (stated or not (family.rotary or family.plugin)):
+        _check_given_positions(config[family.positions], needed, family, task, about.length)
+    _fill_positions(config, family, needed, fixed=stated)
     ids = {"bos_token_id": about.bos, "eos_token_id": about.eos, "pad_token_id": pad}
     if kind == "modernbert":  # transformers' defaults are ids of the published vocabulary
         ids |= {"cls_token_id": about.bos, "sep_token_id": about.eos}
@@ -196,9 +199,34 @@ def _fill_positions(config: TransformersConfig, family: ModelFamily, needed: int
     key = family.positions
     if fixed and config[key] < needed:
         fix = f"{key} = {needed}, or remove it; or use shorter rows"
-        what = f"rows need {needed} positions, but the model has {config[key]}"
-        raise ConfigError(what, where=f"{WHERE}.config.{key}", fix=fix)
+        raise ConfigError(_too_few(config[key], needed), where=f"{WHERE}.config.{key}", fix=fix)
     config[key] = max(config[key], needed)
+
+
+def _check_given_positions(most: int, needed: int, family: ModelFamily, task: Task, length: int) -> None:
+    """Check that given weights have a position for each token of a row; rotary families can have more than are given.
+
+    Args:
+        most: positions of the model.
+        needed: positions that the longest row needs.
+        family: the model's family.
+        task: the job's task.
+        length: tokens in the longest row.
+
+    Raises:
+        ConfigError: the rows are too long.
+    """
+    if most >= needed:
+        return
+    section = "train.labelled" if task in ("classify", "regress") else "train"
+    fix = f"{section}.length = {most - (needed - length)}"
+    if family.rotary or family.plugin:
+        fix = f"{WHERE}.config.{family.positions} = {needed}; or {fix}"
+    raise ConfigError(_too_few(most, needed), where=f"{WHERE}.init", fix=fix)
+
+
+def _too_few(most: int, needed: int) -> str:
+    return f"rows need {needed} positions, but the model has {most}"
 
 
 def _labels(task: Task, names: Sequence[str]) -> TransformersConfig:

@@ -91,6 +91,32 @@ def test_the_rope_of_llama_3_is_that_of_its_config(tmp_path: Path) -> None:
     assert plain["rope_theta"] == 5e5 and "rope_scaling" not in plain
 
 
+def test_rows_beyond_the_positions_of_given_weights_name_what_is_possible(tmp_path: Path) -> None:
+    learned = {"model_type": "roberta", "vocab_size": 100, "pad_token_id": 0, "type_vocab_size": 1}
+    for stated in ({"max_position_embeddings": 31}, {}):
+        most = stated.get("max_position_embeddings", 512) - 1  # RoBERTa counts positions from its padding id, 0
+        assert refused_rows(tmp_path, learned | stated, "mlm", length=600) == f"train.length = {most}"
+    labelled = refused_rows(tmp_path, learned | {"max_position_embeddings": 31}, "classify", length=600)
+    assert labelled == "train.labelled.length = 30"
+    rotary = LLAMA | {"max_position_embeddings": 64}
+    fix = refused_rows(tmp_path, rotary, "clm", length=600)
+    assert fix == "train.model.config.max_position_embeddings = 600; or train.length = 64"
+    given = read_pretrained_config(tmp_path)
+    longer = ModelConfig(config={"max_position_embeddings": 600})
+    about = TokenizerInfo(rotary["vocab_size"], 600, 1, 2, 0)
+    assert model_config(longer, "clm", about, given)["max_position_embeddings"] == 600
+
+
+def refused_rows(folder: Path, published: dict[str, Any], task: Task, length: int) -> str:
+    """Return the fix for rows that a given model has too few positions for."""
+    (folder / "config.json").write_text(json.dumps(published))
+    about = TokenizerInfo(published["vocab_size"], length, 1, 2, 0, labels=("a", "b"))
+    with pytest.raises(ConfigError, match="positions, but the model has") as refused:
+        model_config(ModelConfig(), task, about, read_pretrained_config(folder))
+    assert refused.value.where == "train.model.init"
+    return refused.value.fix
+
+
 def test_qwen3_may_have_other_heads_than_its_width(tmp_path: Path) -> None:
     found = config_of(tmp_path, QWEN3)
     assert (found["model_type"], found["head_dim"], found["hidden_size"]) == ("qwen3", 16, 32)
