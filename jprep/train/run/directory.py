@@ -47,6 +47,8 @@ START = "start"
 GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
 
+_BELOW = ("*", "runs/*", "runs/*/fold-*", "*/runs/*")
+_MOST = 3  # runs that an error names
 _FOLD = re.compile(r"fold-\d+")
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _MODEL_KEYS = ("init", "pad_vocab")  # a path, and a key that no weight depends on
@@ -102,18 +104,25 @@ def read_job(run: Path) -> Job:
 
 
 def no_run_error(run: Path, what: str, fix: str) -> ConfigError:
-    """Return the error about a directory without a run; in one with the runs of all folds it names these.
+    """Return the error about a directory without a run; in one with the runs of all folds, or others, it names these.
 
     Args:
         run: the directory.
         what: what happened, if there are no folds.
-        fix: how to fix it, if there are no folds.
+        fix: how to fix it, if there are no runs below.
     """
     if folds := fold_runs(run):
         what = f"expected one run, got the runs of {len(folds)} folds"
         names = f"{folds[0].name} … {folds[-1].name}" if len(folds) > 1 else folds[0].name
         fix = f"give one of {names}: `jprep export {shlex.quote(str(folds[0]))}` exports its model"
+    elif runs := runs_below(run):
+        fix = f"give {' or '.join(shlex.quote(str(each)) for each in runs[:_MOST])}"
     return ConfigError(what, where=str(run), fix=fix)
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """Return the runs in a directory that is not one, such as that of a recipe's outputs."""
+    return sorted(job.parent for pattern in _BELOW for job in folder.glob(f"{pattern}/{JOB}"))
 
 
 def is_fold(run: Path) -> bool:

@@ -43,6 +43,16 @@ def test_the_runs_of_folds_are_named(tmp_path: Path) -> None:
     assert str(fold) in caught.value.fix and jprep.load_run(fold).job.name == "small"
 
 
+def test_the_runs_of_a_recipe_are_named(tmp_path: Path) -> None:
+    run = tmp_path / "work/small/runs/torch"
+    run.parent.mkdir(parents=True)
+    small_run(tmp_path).rename(run)
+    for folder in (run.parent, run.parents[1], run.parents[2]):
+        with pytest.raises(ConfigError, match="there is no run here") as caught:
+            jprep.load_run(folder)
+        assert caught.value.fix == f"give {run}"
+
+
 def test_metrics_are_tables_by_step(tmp_path: Path) -> None:
     folder = small_run(tmp_path)
     record_event(folder, "start", 0)
