@@ -8,7 +8,7 @@ from jprep.pipeline.output_paths import output_paths
 from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.card import CARD_JSON
 from jprep.tokenizer.external.files import is_external, resolve_tokenizer
-from jprep.train.pretrained.location import missing_init
+from jprep.train.pretrained.location import missing_init, refuse_run
 
 
 def tokenizer_of_init(recipe: Recipe, work: Path, init: str = "") -> Path | None:
@@ -23,11 +23,13 @@ def tokenizer_of_init(recipe: Recipe, work: Path, init: str = "") -> Path | None
         init: given weights that a smaller scale leaves out, see `jprep.pipeline.tiny_scale.kept_init`.
 
     Raises:
-        ConfigError: there is no such folder or name on the Hub, or the token is missing or without access.
+        ConfigError: there is no such folder or name on the Hub, it is a run, or the token is missing or without access.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
     model = recipe.train.model if recipe.train else None
     init = (model and model.init) or init
+    if init:
+        refuse_run(Path(init).expanduser())
     if recipe.tokenizer or not model or not init or model.vocabulary != "same":
         return None
     if (output_paths(work, recipe.name).tokenizer / CARD_JSON).exists():

@@ -15,7 +15,7 @@ from jprep.train.models.presets import TransformersConfig
 from jprep.train.pretrained.config import PretrainedConfig, read_pretrained_config
 from jprep.train.pretrained.given_state import hash_given_state
 from jprep.train.pretrained.halves import hash_generator
-from jprep.train.pretrained.location import WHERE, missing_init
+from jprep.train.pretrained.location import WHERE, missing_init, refuse_run
 from jprep.train.pretrained.universal import is_described
 from jprep.train.pretrained.vocabulary import RowSources, row_sources
 from jprep.train.pretrained.weights import weight_files, weights_sha256
@@ -35,6 +35,8 @@ def pretrained_config(train: TrainConfig) -> PretrainedConfig | None:
     path = Path(train.model.init)
     if train.model.init and not path.exists():
         raise missing_init(train.model.init)
+    if train.model.init:
+        refuse_run(path)
     if train.model.init and is_described(path):
         return read_pretrained_config(path)
     if train.model.vocabulary == "transfer":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def check_init(train: TrainConfig) -> None:
     found = resolve_location(train.model.init, (CONFIG,))
     if not found.exists():
         raise missing_init(train.model.init)
+    refuse_run(found)
     given = read_pretrained_config(found) if is_described(found) else None
     if given:
         with_pretrained_config(train.model, given, train.objective)
@@ -84,6 +86,31 @@ def missing_init(init: str) -> ConfigError:
     if path.name == EXPORT and (path.parent / JOB).is_file():
         fix = f"export the run first: `jprep export {shlex.quote(str(path.parent))}`"
     return ConfigError(f"there is no file or folder {init!r}", where=WHERE, fix=fix)
+
+
+def refuse_run(path: Path) -> None:
+    """Check that a path is not a run, a checkpoint's folder, or a parent of runs: only exports describe their model.
+
+    Raises:
+        ConfigError: it is one; the fix is the command that exports the model.
+    """
+    from jprep.train.run.commit import step_of
+    from jprep.train.run.directory import CHECKPOINTS, EXPORT, JOB, runs_below
+
+    if not path.is_dir() or (path / CONFIG).exists():
+        return
+    runs, kind, option = [path], "a run", ""
+    if path.parent.name == CHECKPOINTS and (path.parents[1] / JOB).is_file():
+        runs, kind, option = [path.parents[1]], "a checkpoint of a run", f" --which {step_of(path)}"
+    elif not (path / JOB).is_file():
+        runs, kind = runs_below(path), "a folder of runs"
+    if runs:
+        fix = f"`jprep export {shlex.quote(str(runs[0]))}{option}`, then {WHERE} = {_quoted(runs[0] / EXPORT)}"
+        raise ConfigError(f"this is {kind}, not an exported model", where=f"{WHERE} = {_quoted(path)}", fix=fix)
+
+
+def _quoted(path: Path) -> str:
+    return json.dumps(str(path), ensure_ascii=False)
 
 
 def _local(init: str) -> str:

@@ -14,6 +14,8 @@ from jprep.pipeline.init_tokenizer import tokenizer_of_init
 from jprep.pipeline.recipe import Recipe, decode_recipe, load_recipe
 from jprep.pipeline.run import plan_run
 from jprep.train.job.config import ModelConfig
+from jprep.train.pretrained.init import pretrained_config
+from jprep.train.pretrained.location import check_init
 from tests.conftest import ROOT
 from tests.fakes.hugging_face import write_bert
 from tests.servers.fixtures import hub
@@ -105,6 +107,29 @@ def test_weights_that_do_not_exist_are_not_a_missing_tokenizer(folder: Path) -> 
     with pytest.raises(ConfigError) as refused:
         tokenizer_of_init(recipe("runs/own/export"), Path("work"))
     assert "`jprep export runs/own`" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("init", "what", "option"),
+    [
+        ("work/my bert/runs/torch", "this is a run,", ""),
+        ("work/my bert", "this is a folder of runs,", ""),
+        ("work/my bert/runs/torch/checkpoints/step-00000060", "this is a checkpoint of a run,", " --which 60"),
+    ],
+)
+def test_weights_in_a_run_name_the_command_that_exports_it(init: str, what: str, option: str, folder: Path) -> None:
+    (folder / "work/my bert/runs/torch/checkpoints/step-00000060").mkdir(parents=True)
+    (folder / "work/my bert/runs/torch/job.json").write_text("{}")
+    made = recipe(init, model={"vocabulary": "transfer"})
+    assert made.train
+    for check in (lambda: tokenizer_of_init(made, Path("w")), lambda: check_init(made.train),
+                  lambda: pretrained_config(made.train)):  # fmt: skip
+        with pytest.raises(ConfigError, match=what) as refused:
+            check()
+        assert refused.value.fix == (
+            f"`jprep export 'work/my bert/runs/torch'{option}`, "
+            'then train.model.init = "work/my bert/runs/torch/export"'
+        )
 
 
 def test_the_plans_say_whose_tokenizer_is_used(capsys: pytest.CaptureFixture[str]) -> None:
