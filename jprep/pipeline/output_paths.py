@@ -83,6 +83,9 @@ def find_finished(step: MadeStep, recipe: Recipe, path: Path, work: Path, given:
     output: Path = given or getattr(output_paths(work, recipe.name), step)
     if (output / manifest).exists():
         return output
+    if given and not given.exists():
+        fix = f"correct --{step}, or leave it out: the default is {output_paths(work, recipe.name)._asdict()[step]}"
+        raise ConfigError(f"the directory given as --{step} does not exist", where=str(given), fix=fix)
     own = bool(recipe.corpus.sources)
     options = ("" if own else " --corpus DIR") + ("" if work == WORK else f" --work {shlex.quote(str(work))}")
     fix = f"run `jprep {command} {shlex.quote(str(path))}{options}`, or give its directory as --{step}"
@@ -90,4 +93,5 @@ def find_finished(step: MadeStep, recipe: Recipe, path: Path, work: Path, given:
         fix = "this recipe has no corpus of its own: name one with --corpus DIR"
     if step == "tokenizer" and recipe.train and recipe.train.model.init and recipe.train.model.vocabulary == "same":
         fix = "give the folder of the tokenizer of train.model.init as --tokenizer"
-    raise ConfigError(f"the recipe's {step} does not exist yet", where=str(output), fix=fix)
+    what = f"there is no finished {step} here" if given else f"the recipe's {step} does not exist yet"
+    raise ConfigError(what, where=str(output), fix=fix)

@@ -119,6 +119,17 @@ def test_an_unfinished_input_is_reported_with_the_command_that_makes_it(tmp_path
     assert find_finished("dataset", made, Path("r.toml"), tmp_path) == place
 
 
+def test_a_given_input_that_does_not_exist_is_not_a_missing_step(tmp_path: Path) -> None:
+    given = tmp_path / "nods"
+    for step in ("corpus", "tokenizer", "dataset"):
+        with pytest.raises(ConfigError, match=f"the directory given as --{step} does not exist") as error:
+            find_finished(step, recipe(corpus=CORPUS), Path("r.toml"), tmp_path, given)  # type: ignore[arg-type]
+        assert error.value.where == str(given) and str(tmp_path / "r" / step) in error.value.fix
+    given.mkdir()
+    with pytest.raises(ConfigError, match="there is no finished dataset here"):
+        find_finished("dataset", recipe(corpus=CORPUS), Path("r.toml"), tmp_path, given)
+
+
 def test_a_given_model_needs_its_own_tokenizer_not_a_new_one(tmp_path: Path) -> None:
     made = recipe(corpus=CORPUS, train={"task": "clm", "steps": 1, "model": {"init": "org/name"}})
     with pytest.raises(ConfigError, match="tokenizer does not exist yet") as found:
