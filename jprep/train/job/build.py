@@ -58,7 +58,7 @@ def build_job(
 
     Args:
         train: the recipe's section, from `parse_train_config`. Its paths are relative to the working directory.
-        name: the run's name.
+        name: the name of a new run; an existing one keeps its name.
         backend: the backend's name.
         options: the backend's own options, checked by it.
         tokenizer: the tokenizer's folder, or its name on the Hub.
@@ -97,7 +97,7 @@ def build_job(
     return Job(
         jprep=version("jprep"),
         format=FORMAT,
-        name=name,
+        name=existing.name if existing else name,
         fingerprint=job_fingerprint(train, model, steps, made_from, computed or {}),
         backend=backend,
         options=options,

@@ -306,6 +306,18 @@ def test_other_rows_have_the_special_tokens_of_the_set_around_them(parts):
     assert parts.job().special == parts.job(**CLM, packing="line").special == special
 
 
+def test_an_existing_run_keeps_its_name(parts, tmp_path):
+    run, section = (
+        tmp_path / "moved" / "torch",
+        parse_train_config({"batch": 4, "length": 32, "steps": 10} | CLM, "here"),
+    )
+    run.mkdir(parents=True)
+    (run / "job.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(parts.job(**CLM), name="jawiki")))
+    assert build_job(section, "torch", "flax", {}, parts.tokenizer, parts.dataset, run=run).name == "jawiki"
+    other = build_job(section, "other", "flax", {}, parts.tokenizer, parts.dataset, run=tmp_path / "other")
+    assert other.name == "other"
+
+
 def test_an_existing_run_keeps_special_tokens_around_its_rows(parts, tmp_path):
     special, run = special_ids(load_tokenizer(parts.tokenizer)), tmp_path / "run"
     now = parts.job(**CLM)
