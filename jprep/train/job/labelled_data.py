@@ -56,6 +56,7 @@ def read_labelled_splits(
         other = encode_labelled(files, tokenizer, train.labelled, task, data.names)
         found = LabelledSplits(data, everything, other, np.arange(len(other)))
     elif train.labelled.folds:
+        _check_folds(train, len(data))
         rows, held = data.split(train.fold or 0)
         found = LabelledSplits(data, rows, data, held)
     else:
@@ -64,6 +65,12 @@ def read_labelled_splits(
         fix = "use files with more rows, or more folds"
         raise ConfigError("there are no rows to train on", where=", ".join(train.data), fix=fix)
     return found
+
+
+def _check_folds(train: TrainConfig, rows: int) -> None:
+    if train.labelled.folds > rows:
+        what = f"{train.labelled.folds:,} folds are more than the {rows:,} rows in {', '.join(train.data)}"
+        raise ConfigError(what, where="train.labelled.folds", fix="e.g. folds = 5; at most one for each row")
 
 
 def count_rows(found: LabelledSplits) -> RowCounts:

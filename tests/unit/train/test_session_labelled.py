@@ -109,6 +109,7 @@ def test_folds_are_other_jobs_and_hold_out_each_row_once(tmp_path: Path) -> None
         ({"fold": 1, "validation_data": ["other.jsonl"]}, "needs folds"),
         ({"labelled": {}}, "nothing to validate on"),
         ({"labelled": {"folds": 1}}, "(two|2) or more"),
+        ({"labelled": {"folds": 46}}, r"46 folds are more than the 45 rows in .*rows\.jsonl"),
     ],
 )
 def test_a_fold_that_cannot_be_held_out_is_refused(changes: dict[str, Any], says: str, tmp_path: Path) -> None:
