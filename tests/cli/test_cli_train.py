@@ -90,6 +90,18 @@ def test_a_log_shows_starts_validations_and_checkpoints(workspace: Workspace) ->
     assert output("--resume", 20)[0] == "training from step 20 of 30"
 
 
+def test_the_same_job_in_another_run_is_named_before_it_begins_anew(workspace: Workspace) -> None:
+    assert "the same job" not in workspace.train().stderr
+    other = RUN.with_name("other backend")
+    (workspace.folder / RUN).rename(workspace.folder / other)
+    assert "the same job" not in workspace.train("--set", "train.seed=7", "--restart").stderr
+    (workspace.folder / RUN).rename(workspace.folder / "elsewhere")
+    said = workspace.train().stderr
+    assert f"the same job is at step 30 in {other}; to go on from there:" in said
+    assert "train small.toml --backend numpy --name 'other backend'" in said
+    assert "the same job" not in workspace.train().stderr
+
+
 def test_a_run_of_another_recipe_is_replaced_with_restart(workspace: Workspace) -> None:
     run, changed = workspace.folder / RUN, ("--set", "train.seed=7")
     workspace.train("-o", "straight", *changed)

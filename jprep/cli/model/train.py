@@ -109,6 +109,7 @@ def train(
     """
     limit_blas_threads()
     from jprep.cli.common.unused_options import refuse_unused
+    from jprep.cli.model.same_job import note_same_job
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
     from jprep.train.launcher.launch import backend_name, delete_earlier_run, outer_host_set, prepare_run
@@ -144,6 +145,8 @@ def train(
         return show_plan(prepared, price, as_json=as_json)
     if restart:
         delete_earlier_run(prepared, profile)
+    elif not (output or name):
+        note_same_job(prepared.run, prepared.job)
     code = run_training(prepared, resume, profile)
     ignore_time_limit()
     if as_json or not code:
