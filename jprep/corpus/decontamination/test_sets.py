@@ -11,6 +11,8 @@ from jprep.config import suggest_name
 from jprep.corpus.config import DecontaminateConfig, make_step, step_name
 from jprep.corpus.document import Document
 from jprep.corpus.input_files import InputFile, refuse_changed
+from jprep.corpus.readers.json_records import JsonReader
+from jprep.corpus.readers.lines import JsonlReader
 from jprep.corpus.step import Reader, describe_step
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.paths import short_names
@@ -154,6 +156,8 @@ def _reader(config: DecontaminateConfig, file: InputFile) -> Reader:
     others = list(dict.fromkeys(_top(name, step_name(ref)) for name in others))
     fields = {"use": step_name(ref), "text": first, "meta": others, "id": config.id}
     reader: Reader = make_step("reader", options | fields)
+    if isinstance(reader, JsonlReader | JsonReader):
+        reader.meta_is_checked = False  # `_refuse_absent` looks at all items, and names the option `fields`
     return reader
 
 

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from jprep.config import suggest_name
 from jprep.corpus.document import Document
 from jprep.corpus.readers import chunking
 from jprep.corpus.readers.archives import refuse_tar
-from jprep.corpus.readers.fields import FieldConfig
+from jprep.corpus.readers.fields import FieldConfig, field_fix
 from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
 from jprep.corpus.readers.record_reader import ErrorBudget, Item, RecordLocation, id_prefix
@@ -121,9 +120,9 @@ class TsvReader(LineReader):
         if twice := [name for name in names if names.count(name) > 1]:
             fix = "set header = false and name the columns with `columns`"
             raise ConfigError(f"two columns are called {twice[0]!r}", where=path, fix=fix)
-        for name in self.config.names():
+        for option, name in self.config.named():
             if name not in names:
-                raise ConfigError(f"column {name!r} not found", where=path, fix=suggest_name(name, names))
+                raise ConfigError(f"column {name!r} not found", where=path, fix=field_fix(option, name, names))
 
     def _fields(self, record: str) -> list[str]:
         """Return the fields of a record.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from jprep.config import suggest_name
 from jprep.corpus.document import Document
 from jprep.corpus.readers.record_reader import RecordConfig
+from jprep.errors import ConfigError
 
 
 class FieldConfig(RecordConfig, frozen=True):
@@ -31,7 +33,12 @@ class FieldConfig(RecordConfig, frozen=True):
 
     def names(self) -> list[str]:
         """Return the names of all fields to read."""
-        return [name for name in (self.text, self.id, self.title, self.url, *self.meta) if name]
+        return [name for _, name in self.named()]
+
+    def named(self) -> list[tuple[str, str]]:
+        """Return the option and the name of each field to read."""
+        single = [("text", self.text), ("id", self.id), ("title", self.title), ("url", self.url)]
+        return [(option, name) for option, name in (*single, *(("meta", name) for name in self.meta)) if name]
 
 
 def get_field(record: object, name: str) -> Any:
@@ -42,6 +49,40 @@ def get_field(record: object, name: str) -> Any:
     for part in name.split("."):
         record = record.get(part, msgspec.UNSET) if isinstance(record, Mapping) else msgspec.UNSET
     return record
+
+
+def check_fields(records: Sequence[object], config: FieldConfig, where: str, *, meta: bool = True) -> None:
+    """Refuse a field to read that no record has; records that are not objects are skipped.
+
+    Args:
+        records: the first records of a file.
+        config: the fields to read.
+        where: the file.
+        meta: whether the fields of `meta` are checked, too.
+
+    Raises:
+        ConfigError: no object has one of the fields.
+    """
+    objects = [record for record in records if isinstance(record, Mapping)]
+    for option, name in config.named():
+        if option == "meta" and not meta:
+            continue
+        if objects and all(get_field(record, name) is msgspec.UNSET for record in objects):
+            known = {found for record in objects for found in _field_names(record)}
+            raise ConfigError(f"no object has the field {name!r}", where=where, fix=field_fix(option, name, known))
+
+
+def field_fix(option: str, name: str, known: Iterable[str]) -> str:
+    """Return the fix for a field that does not exist: the option that names it, and a similar or the known names."""
+    return f"`{option} = ...`: {suggest_name(name, known)}"
+
+
+def _field_names(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the fields of a record, and of the fields of objects in it."""
+    for name, value in record.items():
+        yield name
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{inner}" for inner in value)
 
 
 def make_document(record: object, text: str, config: FieldConfig, identity: str, source: str) -> Document:

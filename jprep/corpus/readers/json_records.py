@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from jprep.config import suggest_name
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
+from jprep.corpus.readers.fields import FieldConfig, check_fields, get_field, make_document
 from jprep.corpus.readers.record_reader import ErrorBudget, Item
 from jprep.corpus.readers.whole_files import WholeFileConfig, WholeFileReader
 from jprep.corpus.step import Positive
@@ -27,6 +27,7 @@ class JsonReader(WholeFileReader):
 
     name = "json"
     version = 2
+    meta_is_checked = True
     suffixes = (".json",)
 
     class Config(FieldConfig, frozen=True):
@@ -58,7 +59,7 @@ class JsonReader(WholeFileReader):
             budget.spend(error)
             yield self._reject(identity, "malformed_json", self._original(data[:_EXCERPT_BYTES])), data
             return
-        self._check_text(records, where)
+        check_fields(records, self.config, where, meta=self.meta_is_checked)
         for number, record in enumerate(records):
             yield self._item(record, f"{where}, record {number}", f"{identity}:{number}", source, budget), record
 
@@ -76,12 +77,6 @@ class JsonReader(WholeFileReader):
             fix = f"`records = ...`: {suggest_name(self.config.records, known)}"
             raise ConfigError(f"the file has no array {self.config.records!r}", where=where, fix=fix)
         return found
-
-    def _check_text(self, records: Sequence[Any], where: str) -> None:
-        objects = [record for record in records if isinstance(record, dict)]
-        if objects and all(get_field(record, self.config.text) is msgspec.UNSET for record in objects):
-            fix = suggest_name(self.config.text, {name for record in objects for name in record})
-            raise ConfigError(f"no object has the field {self.config.text!r}", where=where, fix=f"`text = ...`: {fix}")
 
     def _item(self, record: object, where: str, identity: str, source: str, budget: ErrorBudget) -> Document | Reject:
         if not isinstance(record, dict):

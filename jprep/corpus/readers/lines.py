@@ -9,12 +9,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from jprep.config import suggest_name
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import chunking, encoding
 from jprep.corpus.readers.archives import TAR_HEAD, refuse_tar
 from jprep.corpus.readers.detection import detect_encoding
-from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
+from jprep.corpus.readers.fields import FieldConfig, check_fields, get_field, make_document
 from jprep.corpus.readers.record_reader import (
     MB,
     ErrorBudget,
@@ -25,7 +24,7 @@ from jprep.corpus.readers.record_reader import (
     id_prefix,
 )
 from jprep.corpus.step import Positive, RecordScan, Shard
-from jprep.errors import ConfigError, InputError
+from jprep.errors import InputError
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.paths import size_of
 from jprep.io.inputs.streams import is_plain, open_input
@@ -240,6 +239,7 @@ class JsonlReader(LineReader):
 
     name = "jsonl"
     version = 2
+    meta_is_checked = True
 
     class Config(FieldConfig, frozen=True):
         """Options of the reader `jsonl`: the fields to read, and the limits described in `LineConfig`."""
@@ -263,10 +263,7 @@ class JsonlReader(LineReader):
 
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         lines = chunker.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
-        found = [record for line in lines if isinstance(record := _lenient(line), dict)]
-        if found and all(get_field(record, self.config.text) is msgspec.UNSET for record in found):
-            fix = suggest_name(self.config.text, {name for record in found for name in record})
-            raise ConfigError(f"no object has the field {self.config.text!r}", where=path, fix=f"`text = ...`: {fix}")
+        check_fields([_lenient(line) for line in lines], self.config, path, meta=self.meta_is_checked)
         return {"documents": "line"}
 
     def _item(self, data: bytes, location: RecordLocation, budget: ErrorBudget) -> Item:

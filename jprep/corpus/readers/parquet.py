@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jprep.config import suggest_name
 from jprep.corpus.readers import encoding
-from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
+from jprep.corpus.readers.fields import FieldConfig, field_fix, get_field, make_document
 from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordLocation, RecordReader, id_prefix
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError
@@ -67,10 +66,10 @@ class ParquetReader(RecordReader):
         return False
 
     def _check_columns(self, schema: pa.Schema, path: str) -> None:
-        for name in self.config.names():
-            top, *inner = [name] if name in schema.names else name.split(".")
-            if top not in schema.names or (inner and not pa.types.is_struct(schema.field(top).type)):
-                raise ConfigError(f"column {name!r} not found", where=path, fix=suggest_name(name, schema.names))
+        for option, name in self.config.named():
+            if not _has_column(schema, name):
+                known = [found for field in schema for found in _column_names(field)]
+                raise ConfigError(f"column {name!r} not found", where=path, fix=field_fix(option, name, known))
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, dict[str, Any]]]:
         with _opened(shard.path) as file:
@@ -99,6 +98,26 @@ class ParquetReader(RecordReader):
         if not isinstance(text, str):
             return self._reject(location.identity, "no_text")
         return self._document(make_document(record, text, self.config, location.identity, location.source))
+
+
+def _has_column(schema: pa.Schema, name: str) -> bool:
+    """Return whether a column exists, or the field of a column of structs that a dotted name stands for."""
+    if name in schema.names:
+        return True
+    kind = pa.struct(list(schema))
+    for part in name.split("."):
+        index = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
+        if index < 0:
+            return False
+        kind = kind.field(index).type
+    return True
+
+
+def _column_names(field: pa.Field) -> Iterator[str]:
+    """Yield the name of a column, and of the fields of a column of structs."""
+    yield field.name
+    if pa.types.is_struct(field.type):
+        yield from (f"{field.name}.{inner.name}" for inner in field.type)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

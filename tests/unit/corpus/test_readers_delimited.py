@@ -149,6 +149,8 @@ def test_errors_name_the_option(tmp_path: Path) -> None:
     path = put(tmp_path, "texts,n\na,1\n", "t.csv")
     with pytest.raises(ConfigError, match=r"(?s)column 'text' not found.*did you mean 'texts'"):
         read(CsvReader(), path)
+    with pytest.raises(ConfigError, match=r"(?s)column 'm' not found.*`meta = ...`: available: n, texts"):
+        read(made(CsvReader, text="texts", meta=["m"]), path)
     with pytest.raises(ConfigError, match="two columns are called 'text'"):
         read(CsvReader(), put(tmp_path, "text,text\na,1\n", "twice.csv"))
     with pytest.raises(InputError, match="found 1 fields, expected 2"):

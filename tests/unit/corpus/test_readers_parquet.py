@@ -63,6 +63,9 @@ def test_unknown_column_is_a_config_error(tmp_path):
         read(made(ParquetReader, text="contents"), path)
     with pytest.raises(ConfigError, match=r"column 'content.x' not found"):
         read(made(ParquetReader, text="content.x"), path)
+    nested = write(tmp_path, {"text": ["a"], "page": [{"title": "t"}]})
+    with pytest.raises(ConfigError, match=r"(?s)'page.titel' not found.*`title = ...`: did you mean 'page.title'"):
+        read(made(ParquetReader, title="page.titel"), nested)
 
 
 def test_invalid_utf8_within_the_budget_is_rejected(tmp_path):
