@@ -12,12 +12,10 @@ import msgspec
 
 from jprep.corpus.readers.archives import refuse_tar
 from jprep.errors import ConfigError
-from jprep.io.inputs.paths import SUFFIXES, all_exist, expand_patterns, is_local
+from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
+from jprep.pipeline.starter.formats import READERS, files_in, refuse_other_formats, suffix_of
 from jprep.tokenizer.suggested_size import count_alphabet
-
-READERS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
-"""Suffix → reader; files with any other suffix are text."""
 
 HUB = "hf://datasets/"
 _HEAD = 1 << 20  # bytes of the first file that are looked at
@@ -85,17 +83,19 @@ def local_inputs(patterns: Sequence[str], text_field: str = "") -> InputSummary:
     """Look at local files; URLs are accepted, and not looked at.
 
     Args:
-        patterns: files, patterns, or directories, which stand for the text files in them.
+        patterns: files, patterns, or directories, which stand for the files of one format in them.
         text_field: the field of records that has the text; "" finds it.
 
     Raises:
-        ConfigError: nothing matches, the files have several formats, or no field can be the text.
+        ConfigError: nothing matches, the files have several formats or one that is not read here, or no field can be
+            the text.
         MachineError, InputError: the first file cannot be read.
     """
-    named = [_files_in(pattern) for pattern in patterns]
+    named = [files_in(pattern) for pattern in patterns]
     paths = expand_patterns(named)
     reader = _reader_of(paths)
     if not all(map(is_local, paths)):
+        refuse_other_formats(paths if reader == "text" else [])
         options = {} if reader == "text" else {"text": text_field or _TEXT_FIELDS[0]}
         return InputSummary(paths=tuple(named), reader={"use": reader, **options})
     look = {"parquet": _look_at_parquet, "text": _look_at_text}.get(reader, _look_at_records)
@@ -128,31 +128,18 @@ def dump_inputs(patterns: Sequence[str], reader: dict[str, Any], layout: DumpLay
     )
 
 
-def _files_in(pattern: str) -> str:
-    """Return the pattern of the text files in a directory; any other pattern as it is."""
-    folder = Path(pattern)
-    if pattern == "-" or not (is_local(pattern) and folder.is_dir()):
-        return pattern
-    suffix = next((each for each in (".txt", *READERS) if next(folder.rglob(f"*{each}"), None)), ".txt")
-    return f"{pattern.rstrip('/')}/**/*{suffix}"
-
-
 def _reader_of(paths: list[str]) -> str:
-    found = {READERS.get(_suffix(path), "text") for path in paths}
+    found = {READERS.get(suffix_of(path), "text") for path in paths}
     if len(found) > 1:
         fix = "give files of one format, and add the others to the recipe as further sources"
         raise ConfigError(f"the files have several formats: {', '.join(sorted(found))}", where="--input", fix=fix)
     return found.pop() if found else "text"
 
 
-def _suffix(path: str) -> str:
-    bare = next((path.removesuffix(end) for end in SUFFIXES if path.endswith(end)), path)
-    return Path(bare).suffix.lower()
-
-
 def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str) -> InputSummary:
     """Choose what a document is: few files are divided at blank lines, or else at every line."""
     size, head = _size(paths), _head(paths[0])
+    refuse_other_formats(paths, head)
     if len(paths) >= _FEW_FILES:
         return InputSummary(
             paths=named,
