@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.corpus.document import Document
-from jprep.corpus.readers import chunking
+from jprep.corpus.readers import chunking, encoding
 from jprep.corpus.readers.archives import refuse_tar
 from jprep.corpus.readers.fields import FieldConfig, field_fix
 from jprep.corpus.readers.lines import LineConfig, LineReader
@@ -99,7 +99,7 @@ class TsvReader(LineReader):
             data = record.removeprefix(b"\xef\xbb\xbf") if offset == 0 else record
             if not data.strip(b"\r\n"):
                 continue
-            fields = self._header(data, f"{path}, byte {offset}")
+            fields = self._header(data, f"{path}, byte {offset}", first.data)
             given = list(self.config.columns) or [str(number) for number in range(len(fields))]
             names = fields if self.config.header else given
             self._check_columns(names, path)
@@ -107,12 +107,11 @@ class TsvReader(LineReader):
             return {"columns": msgspec.json.encode(names).decode(), "begin": str(begin)}
         return {}
 
-    def _header(self, data: bytes, where: str) -> list[str]:
+    def _header(self, data: bytes, where: str, sample: bytes) -> list[str]:
         try:
             return self._fields(data.decode(self.encoding))
         except UnicodeDecodeError as error:
-            fix = 'set `encoding`, e.g. encoding = "cp932"; or convert the file (iconv -t utf-8)'
-            raise InputError(f"the first line is not {self.encoding}", where=where, fix=fix) from error
+            raise encoding.undecodable(where, error, option=True, sample=sample) from error
         except ValueError as error:
             raise InputError(f"the first line is malformed: {error}", where=where, fix="check `quote`") from error
 

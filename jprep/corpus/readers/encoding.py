@@ -35,15 +35,16 @@ class WrongEncodingError(InputError):
     """Data that are valid in another encoding: to reject bad records would reject nearly all."""
 
 
-def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> InputError:
+def undecodable(where: str, error: UnicodeDecodeError, *, option: bool, sample: bytes = b"") -> InputError:
     """Return the error for a record that cannot be decoded.
 
     Args:
         where: position of the record.
         error: the error raised by decoding.
         option: whether the reader has an option `encoding`.
+        sample: more of the input, for the guess of its encoding; by default, the record.
     """
-    looks = guess_encoding(error.object)
+    looks = guess_encoding(sample or error.object)
     fix = _CORRECT
     if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
         fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"

@@ -137,6 +137,21 @@ def test_other_encodings(encoding: str, tmp_path: Path) -> None:
         read(CsvReader(), path)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "fix"),
+    [
+        ("cp932", 'it looks like cp932: convert it (iconv -f cp932 -t utf-8) or set `encoding = "cp932"`'),
+        ("euc_jp", 'it looks like euc-jp: convert it (iconv -f euc-jp -t utf-8) or set `encoding = "euc_jp"`'),
+        ("utf-16", "it looks like utf-16: convert it (iconv -f utf-16 -t utf-8)"),
+    ],
+)
+def test_a_header_in_another_encoding_names_it(encoding: str, fix: str, tmp_path: Path) -> None:
+    path = put(tmp_path, ("質問,text\n" + "桜,これは、かなの多い文です。\n" * 9).encode(encoding), "t.csv")
+    with pytest.raises(InputError, match="is not valid utf-8") as refused:
+        read(CsvReader(), path)
+    assert refused.value.fix == fix
+
+
 def test_a_quotation_mark_that_is_part_of_other_characters_is_refused(tmp_path: Path) -> None:
     for encoding in ("cp932", "shift_jis"):
         with pytest.raises(ConfigError, match="cannot be used in"):
