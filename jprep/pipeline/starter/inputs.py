@@ -14,6 +14,7 @@ from jprep.corpus.readers.archives import refuse_tar
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
+from jprep.pipeline.starter.encodings import as_utf8, encoding_of, encoding_option
 from jprep.pipeline.starter.formats import READERS, files_in, refuse_other_formats, suffix_of
 from jprep.tokenizer.suggested_size import count_alphabet
 
@@ -138,40 +139,36 @@ def _reader_of(paths: list[str]) -> str:
 
 def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str) -> InputSummary:
     """Choose what a document is: few files are divided at blank lines, or else at every line."""
-    size, head = _size(paths), _head(paths[0])
+    stored, head = _size(paths), _head(paths[0])
     refuse_other_formats(paths, head)
-    if len(paths) >= _FEW_FILES:
-        return InputSummary(
-            paths=named,
-            reader={"use": reader, "documents": "file"},
-            size=size,
-            documents=len(paths),
-            alphabet=_alphabet(head),
-        )
-    separator = ("blank_line", b"\n\n") if b"\n\n" in head.strip() else ("line", b"\n")
-    documents = _scaled(head.strip().count(separator[1]) + 1, head, size)
+    encoding = encoding_of(head, complete=len(head) < _HEAD)
+    text = as_utf8(head, encoding)
+    many, lines = len(paths) >= _FEW_FILES, text.replace(b"\r\n", b"\n").strip()
+    separator = ("blank_line", b"\n\n") if b"\n\n" in lines else ("line", b"\n")
+    option = encoding_option(encoding, reader, paths[0], whole_files=many)
     return InputSummary(
         paths=named,
-        reader={"use": reader, "documents": separator[0]},
-        size=size,
-        documents=documents,
-        alphabet=_alphabet(head),
+        reader={"use": reader, "documents": "file" if many else separator[0], **option},
+        size=_scaled(len(text), head, stored) if option else stored,
+        documents=len(paths) if many else _scaled(lines.count(separator[1]) + 1, head, stored),
+        alphabet=_alphabet(text),
     )
 
 
 def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
-    size, head = _size(paths), _head(paths[0])
-    first = _first_line(paths[0])
+    stored, head = _size(paths), _head(paths[0])
+    encoding = encoding_of(head, complete=len(head) < _HEAD)
+    option = encoding_option(encoding, reader, paths[0])
+    first = _first_line(paths[0], encoding)
     fields = _json_fields(first, paths[0]) if reader == "jsonl" else _header_fields(first, reader, paths[0])
     chosen = _text_field(fields, text_field, paths[0])
-    documents = _scaled(head.count(b"\n") or 1, head, size)
-    text = _json_texts(head, chosen) if reader == "jsonl" else ""
+    texts = _json_texts(head, chosen).encode("utf-8", "replace") if reader == "jsonl" else as_utf8(head, encoding)
     return InputSummary(
         paths=named,
-        reader={"use": reader, "text": chosen},
-        size=_scaled(len(text.encode("utf-8", "replace")), head, size) if text else size,
-        documents=documents,
-        alphabet=count_alphabet(text) if text else _alphabet(head),
+        reader={"use": reader, "text": chosen, **option},
+        size=_scaled(len(texts), head, stored) if texts and (option or reader == "jsonl") else stored,
+        documents=_scaled(head.count(b"\n") or 1, head, stored),
+        alphabet=_alphabet(texts or head),
     )
 
 
@@ -250,9 +247,10 @@ def _head(path: str) -> bytes:
     return head
 
 
-def _first_line(path: str) -> str:
+def _first_line(path: str, encoding: str) -> str:
     with open_input(path) as file:
-        return file.readline(_LONGEST_LINE).rstrip(b"\r\n").decode("utf-8-sig", "replace")
+        line = file.readline(_LONGEST_LINE).rstrip(b"\r\n")
+    return line.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace")
 
 
 def _size(paths: list[str], plain: float = 1.0) -> int:

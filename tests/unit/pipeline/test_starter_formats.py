@@ -62,3 +62,54 @@ def test_a_directory_without_text_says_what_it_has(tmp_path: Path) -> None:
         local_inputs([str(tmp_path)])
     (tmp_path / "sub" / "a.txt.bz2").write_bytes(bz2.compress("一。\n".encode()))
     assert local_inputs([str(tmp_path)]).paths == (f"{tmp_path}/**/*.txt.bz2",)
+
+
+TEXT = "吾輩は猫である。\r\n\r\n名前はまだ無い。\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["cp932", "euc_jp", "iso2022_jp"])
+def test_text_in_another_encoding_is_detected_by_the_recipe(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(TEXT.encode("utf-8"))
+    plain = local_inputs([str(path)])
+    assert plain.reader == {"use": "text", "documents": "blank_line"}
+    path.write_bytes(TEXT.encode(encoding))
+    found = local_inputs([str(path)])
+    assert found.reader == {"use": "text", "documents": "blank_line", "encoding": "detect"}
+    assert (found.size, found.documents, found.alphabet) == (plain.size, 2, plain.alphabet)
+
+
+def test_many_files_in_utf16_are_documents_and_one_is_refused(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.txt").write_bytes(TEXT.encode("utf-16"))
+    assert local_inputs([str(tmp_path)]).reader == {"use": "text", "documents": "file", "encoding": "detect"}
+    with pytest.raises(ConfigError, match=r"in utf-16(?s:.*)iconv -f utf-16 -t utf-8"):
+        local_inputs([str(tmp_path / "0.txt")])
+
+
+@pytest.mark.parametrize(("kind", "separator"), [("csv", ","), ("tsv", "\t")])
+@pytest.mark.parametrize("encoding", ["cp932", "euc_jp"])
+def test_tables_in_another_encoding_name_it(kind: str, separator: str, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes((f"番号{separator}本文\n" + f"1{separator}吾輩は猫である。\n" * 9).encode(encoding))
+    assert local_inputs([str(path)]).reader == {"use": kind, "text": "本文", "encoding": encoding}
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding", "iconv"),
+    [
+        ("a.csv", "utf-16", "utf-16"),
+        ("a.csv", "iso2022_jp", "iso-2022-jp"),
+        ("a.jsonl", "cp932", "cp932"),
+        ("a.jsonl", "utf-16", "utf-16"),
+    ],
+)
+def test_encodings_that_a_reader_does_not_read_are_refused(
+    name: str, encoding: str, iconv: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    rows = '{"text": "吾輩は猫である。"}\n' if name == "a.jsonl" else "text\n吾輩は猫である。\n"
+    path.write_bytes((rows * 3).encode(encoding))
+    with pytest.raises(ConfigError, match=f"the file is in {iconv}, which the reader") as refused:
+        local_inputs([str(path)])
+    assert refused.value.fix == f"convert it (iconv -f {iconv} -t utf-8)"
