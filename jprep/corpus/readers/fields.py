@@ -12,6 +12,9 @@ from jprep.corpus.document import Document
 from jprep.corpus.readers.record_reader import RecordConfig
 from jprep.errors import ConfigError
 
+_OPTIONAL = ("title", "url", "meta")
+_SAMPLE = 100  # records without a field that some documents may lack, until it is taken for a wrong name
+
 
 class FieldConfig(RecordConfig, frozen=True):
     """The fields of a record to read. A dotted name (`page.title`) selects a field of a nested object.
@@ -54,6 +57,8 @@ def get_field(record: object, name: str) -> Any:
 def check_fields(records: Sequence[object], config: FieldConfig, where: str, *, meta: bool = True) -> None:
     """Refuse a field to read that no record has; records that are not objects are skipped.
 
+    Documents may lack a title, an address and fields of `meta`: these are refused from a hundred records on.
+
     Args:
         records: the first records of a file.
         config: the fields to read.
@@ -65,7 +70,7 @@ def check_fields(records: Sequence[object], config: FieldConfig, where: str, *, 
     """
     objects = [record for record in records if isinstance(record, Mapping)]
     for option, name in config.named():
-        if option == "meta" and not meta:
+        if (option == "meta" and not meta) or (option in _OPTIONAL and len(objects) < _SAMPLE):
             continue
         if objects and all(get_field(record, name) is msgspec.UNSET for record in objects):
             known = {found for record in objects for found in _field_names(record)}

@@ -33,7 +33,7 @@ def file_of(kind: Any, records: list[Any], folder: Path) -> str:
     ],
 )
 def test_a_field_that_no_record_has_is_refused(kind: Any, option: str, value: Any, fix: str, tmp_path: Path) -> None:
-    path = file_of(kind, [RECORD, RECORD], tmp_path)
+    path = file_of(kind, [RECORD] * 100, tmp_path)
     with pytest.raises(ConfigError, match="no object has the field") as refused:
         read(made(kind, **{option: value}), path)
     assert refused.value.fix == fix and "a.json" in refused.value.where
@@ -44,3 +44,4 @@ def test_fields_that_are_rare_or_not_named_are_no_error(kind: Any, tmp_path: Pat
     path = file_of(kind, [{"text": "一"}, {"text": "二", "note": "n"}], tmp_path)
     assert len(read(made(kind), path)) == 2
     assert [doc.meta for doc in read(made(kind, meta=("note",)), path)] == [{}, {"note": "n"}]
+    assert [doc.title for doc in read(made(kind, title="head"), path)] == ["", ""]

@@ -135,7 +135,7 @@ def test_the_longest_document_stays(tmp_path: Path) -> None:
 def scored(folder: Path, scores: Sequence[str | None], **changes: Any) -> Corpus:
     """Build a corpus of near-duplicates with scores in `meta`, each in a file of its own."""
     texts = ({"text": edited(text(1), number, 2)} for number in range(len(scores)))
-    records = [row | {"score": score or ""} for row, score in zip(texts, scores, strict=True)]
+    records = [row if score is None else row | {"score": score} for row, score in zip(texts, scores, strict=True)]
     near = {"keep": "best", "score": "score"} | changes.pop("near", {})
     return build_deduplicated(folder, records, 1, dedup={"near": near}, **changes)
 

@@ -160,7 +160,7 @@ def test_a_section_that_does_not_fit_is_replaced(made: Report) -> None:
 
 
 def test_the_duplicates_of_one_id_are_told_apart(tmp_path: Path) -> None:
-    records = [{"id": "same", "title": "", "text": f"{number}番目の文章です。{GOOD}"} for number in range(30)]
+    records = [{"id": "same", "text": f"{number}番目の文章です。{GOOD}"} for number in range(30)]
     path = tmp_path / "inputs" / "posts.jsonl"
     source = {"name": "posts", "paths": [str(path)], "reader": READER | {"id": "id"}}
     text = Page(build_report([build_corpus(tmp_path, records, sources=[source]).folder]).html()).check().text
