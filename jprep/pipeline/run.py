@@ -30,6 +30,7 @@ from jprep.pipeline.steps import Step, check_steps, fix_other_work, missing_sect
 from jprep.pipeline.submitted_training import plan_submission, train_in_job
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from jprep.pipeline.tiny_scale import kept_init, list_changes, scale_down
+from jprep.plurals import counted
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.sources.data import training_data
 from jprep.tokenizer.train import train as train_tokenizer
@@ -328,8 +329,8 @@ def _corpus(plan: RunPlan, reporter: RunReporter) -> int:
         _fetch(plan, reporter)
         with reporter.executor(plan) as (executor, progress):
             build(plan.recipe, plan.paths.corpus, executor, progress)
-    totals = read_manifest(plan.paths.corpus).totals
-    reporter.result(f"{totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
+    totals = {"documents": 0, "bytes": 0} | read_manifest(plan.paths.corpus).totals
+    reporter.result(f"{counted(totals['documents'], 'document')}, {counted(totals['bytes'], 'byte')} of text")
     return 0
 
 
@@ -364,7 +365,7 @@ def _dataset(plan: RunPlan, reporter: RunReporter) -> int:
     with reporter.executor(plan) as (executor, progress):
         dataset = pack(Corpus(paths.corpus), paths.tokenizer, config, paths.dataset, executor, progress)
     reporter.result(", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits))
-    if left_out := [f"{each.documents:,} documents of {each.source}" for each in dataset.left_out]:
+    if left_out := [f"{counted(each.documents, 'document')} of {each.source}" for each in dataset.left_out]:
         reporter.result(f"in no part of the mixture, left out: {', '.join(left_out)}")
     return 0
 

@@ -55,6 +55,18 @@ def test_a_reader_s_option_in_a_recipe(tmp_path: Path) -> None:
     build(tmp_path, f"{COMMAND} corpus build r.toml -o c --restart")
 
 
+def test_a_reader_s_option_for_a_whole_recipe(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(ROWS + '{"text": \n', encoding="utf-8")
+    source = '[[corpus.sources]]\nname = "rows"\npaths = ["rows.jsonl"]\n'
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(f'name = "r"\n{source}reader = "jsonl"\n[corpus]\nsegmenter = "none"\n')
+    said = build(tmp_path, f"{COMMAND} run r.toml --until corpus", code=4)
+    [table] = re.findall(r"in r.toml, source rows:  (reader = .*)$", said, re.MULTILINE)
+    assert "--restart" not in said  # `jprep run` has no such option
+    recipe.write_text(f'name = "r"\n{source}{table.replace("0.001", "0.5")}\n[corpus]\nsegmenter = "none"\n')
+    build(tmp_path, f"{COMMAND} run r.toml --until corpus")
+
+
 def test_a_fix_that_names_no_value_is_printed_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"body": "文"}\n', encoding="utf-8")
     (tmp_path / "r.toml").write_text(

@@ -19,28 +19,30 @@ _FIELD = "corpus.sources.{}.reader"
 
 
 @contextlib.contextmanager
-def explain_reader_options(recipe: CorpusRecipe, file: Path | None) -> Iterator[None]:
+def explain_reader_options(recipe: CorpusRecipe, file: Path | None, *, restart: bool = True) -> Iterator[None]:
     """Add the reader's table, with the option set, to the fix of an error in an input.
 
     Args:
         recipe: the recipe.
         file: its file; None where the inputs are options of the command.
+        restart: whether the command has the option `--restart`, which other options of a reader need.
     """
     try:
         yield
     except JprepError as error:
-        if hint := _hint(recipe, error, file):
+        if hint := _hint(recipe, error, file, restart):
             raise type(error)(error.what, where=error.where, fix=f"{error.fix}\n         {hint}") from error
         raise
 
 
-def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None) -> str:
+def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None, restart: bool) -> str:
     """Return where to set the option that an error's fix names; "" if it names none."""
     for number, source in enumerate(recipe.corpus.sources):
         if _reads(source, error.where) and (option := _option(source.reader, error.fix)):
             table = _table(source.reader, *option)
             if file:
-                return f"in {file}, source {source.name}:  reader = {table}\n         then add --restart"
+                then = "\n         then add --restart" if restart else ""
+                return f"in {file}, source {source.name}:  reader = {table}{then}"
             setting = shell_quote(f"{_FIELD.format(number)}={table}")
             return f"{current_command()} --set {setting} --restart"
     return ""

@@ -81,7 +81,7 @@ def run(
         show_scripts(plan.recipe.executor, executor, _stages(plan))
         show_training_script(plan)
         return 0
-    with explain_reader_options(plan.recipe, recipe):
+    with explain_reader_options(plan.recipe, recipe, restart=False):
         code = execute_plan(plan, TerminalReporter()).exit_code
     ignore_time_limit()
     if not code:
