@@ -140,6 +140,18 @@ def test_a_dry_run_shows_the_lengths_of_stages(workspace: Workspace) -> None:
     assert "at most 8 tokens until step 4, at most 12 tokens until step 6, then 16" in shown
 
 
+def test_a_dry_run_shows_what_is_learnt_of_a_conversation(workspace: Workspace) -> None:
+    messages = [{"role": "user", "content": "山は？"}, {"role": "assistant", "content": "高い。"}]
+    (workspace.folder / "chat.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
+    section = '[train]\ntask = "sft"\ndata = ["chat.jsonl"]\nsteps = 2\nbatch = 1\nmodel.preset = "gpt2-tiny"\n'
+    (workspace.folder / "chat.toml").write_text(f'name = "chat"\n{section}')
+    words = ("chat.toml", "--backend", "torch", "--tokenizer", "work/small/tokenizer", "--dry-run", "-o", "a/b/run")
+    shown = workspace.jprep("train", *words, cwd=workspace.folder, env=workspace.env).stdout
+    assert re.search(r"\n  example +.*山.*⟦.*高.*⟧", shown)
+    found = json.loads(workspace.jprep("train", *words, "--json", cwd=workspace.folder, env=workspace.env).stdout)
+    assert "⟦" in found["example"]
+
+
 def test_a_dry_run_shows_the_parts_of_a_mixture_and_what_is_in_none(workspace: Workspace) -> None:
     name = "the-best-documents"
     section = (

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ENVIRONMENT = 3
 _LABELS = 10  # that are shown
+_EXAMPLE = 400  # characters
 
 
 class _Estimates(NamedTuple):
@@ -125,7 +126,7 @@ def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
         **_describe_rows(job),
         **{f"  {one.name}": _share(one, job) for one in job.sources},
         **({"lengths": _describe_stages(job)} if job.train.stages else {}),
-        **({"messages": describe_counts(job.chat.counts)} if job.chat else {}),
+        **({"messages": describe_counts(job.chat.counts), "example": _example(prepared)} if job.chat else {}),
         **({"  in no part": left_out} if (left_out := _describe_left_out(prepared)) else {}),
         "run": f"{counted(job.steps, 'step')} of {rows}, {_epochs(job):,.2f} epochs{_before(job)}",
         "time": found.time.text,
@@ -157,6 +158,7 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
         "mix": job.mix,
         "sources": job.sources,
         "conversations": job.chat.counts if job.chat else None,
+        "example": _example(prepared) if job.chat else None,
         "rows": _rows(job),
         "left_out": _left_out(prepared),
         "plan": plan,
@@ -216,6 +218,21 @@ def _source_of_validation(job: Job) -> str:
     return f", fold {job.train.fold} of folds 0 to {folds - 1}" if folds else ""
 
 
+def _example(prepared: PreparedRun) -> str:
+    """Return a conversation as it is trained on, what is learnt of it between ⟦ and ⟧."""
+    from jprep.dataset.conversations.example import example_of
+    from jprep.tokenizer import load_tokenizer
+
+    job = prepared.job
+    assert job.chat
+    tokenizer, paths = (
+        load_tokenizer(_path(prepared, job.tokenizer)),
+        [_path(prepared, each) for each in job.train.data],
+    )
+    text = example_of(paths, job.train.sft, job.chat.template, tokenizer, job.train.length)
+    return text if len(text) <= _EXAMPLE else f"{text[:_EXAMPLE]} …"
+
+
 def _describe_stages(job: Job) -> str:
     """Return the lengths of rows in the stages of a training."""
     stages = job.train.stages
@@ -265,4 +282,9 @@ def _dataset(prepared: PreparedRun) -> DatasetManifest | None:
 
     if not prepared.job.dataset:
         return None
-    return read_dataset(Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset)))  # the run may not exist
+    return read_dataset(_path(prepared, prepared.job.dataset))
+
+
+def _path(prepared: PreparedRun, text: str) -> Path:
+    """Return a path of the job, which may be relative to the run, although the run may not exist."""
+    return Path(os.path.normpath(prepared.run.resolve() / text))

@@ -19,6 +19,7 @@ from jprep.corpus.config import make_step
 from jprep.corpus.step import describe_step
 from jprep.dataset.conversations.config import SftConfig, describe_counts
 from jprep.dataset.conversations.encoding import ChatEncoder, Conversations
+from jprep.dataset.conversations.example import example_of
 from jprep.dataset.conversations.reader import Conversation, read_conversations
 from jprep.dataset.conversations.sampler import ConversationSampler
 from jprep.errors import ConfigError, InputError
@@ -365,3 +366,20 @@ def test_errors_of_files_name_the_line(tmp_path: Path, line: Any, problem: str):
     with pytest.raises(InputError, match=problem) as error:
         list(read_conversations(path, SftConfig()))
     assert error.value.where.endswith("line 3")
+
+
+def test_an_example_shows_what_is_learnt(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    turns = [("user", "春"), ("assistant", "夏"), ("user", "秋"), ("assistant", "冬")]
+    rows = [turns[:1], turns]
+    path.write_text(
+        "".join(
+            json.dumps({"messages": [{"role": role, "content": text} for role, text in row]}) + "\n" for row in rows
+        )
+    )
+    template = ChatEncoder(tokenizer).template.source
+    assert example_of([path], SftConfig(), template, tokenizer, 1_000) == (
+        "<|im_start|>user\n春<|im_end|>\n<|im_start|>assistant\n⟦夏<|im_end|>⟧\n"
+        "<|im_start|>user\n秋<|im_end|>\n<|im_start|>assistant\n⟦冬<|im_end|>⟧"
+    )
+    assert example_of([path], SftConfig(), template, tokenizer, 5) == ""
