@@ -17,6 +17,7 @@ import pytest
 import zstandard
 
 from jprep import Corpus, samples
+from jprep.corpus.splitters.rules import RuleSplitter
 from tests.conftest import COMMAND, Run, digests, environment
 
 RECIPE = ("corpus", "build", "recipe.toml", "--workers", 1)
@@ -134,7 +135,7 @@ class TestRefusals:
         del manifest["checksum"]
         (built / "corpus.json").write_text(json.dumps(manifest))
         assert (
-            "the splitter rules works differently in this jprep (version 1, was 99)"
+            f"the splitter rules works differently in this jprep (version {RuleSplitter.version}, was 99)"
             in jprep(*RECIPE, "-o", built, code=2, cwd=sample).stderr
         )
 
