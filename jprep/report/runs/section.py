@@ -19,6 +19,7 @@ from jprep.report.runs.history import KILLED, Moment, RunHistory, read_history
 from jprep.report.runs.plots import run_plots
 from jprep.report.runs.text_samples import sampled_texts
 from jprep.report.section import ReportContext, Section
+from jprep.train.job.config import LABELLED_TASKS
 from jprep.train.launcher.cross_validation import read_folds
 from jprep.train.run.text_samples import SampledText
 from jprep.train.trackers.tracker import flatten
@@ -31,7 +32,6 @@ _MESSAGES = {
     "damaged": "damaged checkpoint set aside",
     "rewind": "rewound by the user",
 }
-_LABELS = ("classify", "regress")
 """Tasks that write no text: their samples are shown where there are some, but not asked for."""
 _CHECKPOINTS = 40  # of each run are listed
 _DIFFERENCES = 200  # rows
@@ -50,7 +50,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         return []
     runs = list(zip(_names(histories), histories, strict=True))
     texts = [(name, sampled_texts(run, context.options.prompts)) for name, run in runs]
-    has_texts = any(found for _, found in texts) or any(run.job.train.task not in _LABELS for run in histories)
+    has_texts = any(found for _, found in texts) or any(run.job.train.task not in LABELLED_TASKS for run in histories)
     values = {
         "summary": _summary(runs),
         "folds": list(_folds(inputs)),

@@ -16,7 +16,7 @@ from jprep.train.exporting.custom_head import exported_config, hook_lines
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
 from jprep.train.exporting.plugin_model import loading_lines
-from jprep.train.job.config import Job, objective_of
+from jprep.train.job.config import LABELLED_TASKS, Job, objective_of
 from jprep.train.models.registry import is_plugin_model
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep.train.optimization.optimizer import OptimizerConfig, OptimizerKind
@@ -190,7 +190,7 @@ def _snippet(content: CardContent) -> str:
         kind = "AutoModel"
     if not content.tokenizer or kind == "AutoModel":
         return f'from transformers import {kind}\n\nmodel = {kind}.from_pretrained(".")  # this folder'
-    if task in ("classify", "regress"):
+    if task in LABELLED_TASKS:
         return _SNIPPETS["pair" if content.exported.pair else "classify"]
     return _SNIPPETS[task]
 

@@ -14,12 +14,11 @@ from jprep.train.backend import Backend
 from jprep.train.hooks.check import ANSWER, REQUEST, CheckRequest, read_answer
 from jprep.train.hooks.config import HOOKS, HooksConfig, JobHooks
 from jprep.train.hooks.sources import HookSources, copy_hook_files, read_hook_sources
-from jprep.train.job.config import TrainConfig
+from jprep.train.job.config import LABELLED_TASKS, TrainConfig
 from jprep.train.launcher.import_probe import run_probe
 from jprep.train.models.weights import HEAD_PARAMETERS
 
 _CODE = "from jprep.train.hooks.check import main; main({!r}, {!r})"
-_LABELLED = ("classify", "regress")
 
 
 class InspectedHooks(NamedTuple):
@@ -54,7 +53,7 @@ def find_hooks(train: TrainConfig, backend: Backend) -> HookSources | None:
         what = f"the backend {backend.name} does not support hooks: {backend.no_hooks_reason}"
         raise ConfigError(what, where="train.hooks", fix="use the backend torch, deepspeed, flax or keras")
     for key, value in (("head", train.hooks.head), ("metrics", train.hooks.metrics)):
-        if value and train.task not in _LABELLED:
+        if value and train.task not in LABELLED_TASKS:
             what = f"train.hooks.{key} is for classify and regress, and the task is {train.task}"
             raise ConfigError(what, where=f"train.hooks.{key}", fix="remove it; a loss works with every task")
     if train.next_sentence or train.task == "rtd":

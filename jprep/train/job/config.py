@@ -27,6 +27,7 @@ from jprep.train.optimization.schedule import ScheduleConfig
 from jprep.train.uploads.mirror_url import check_mirror_url
 
 Task = Literal["clm", "mlm", "rtd", "classify", "regress", "sft"]
+LABELLED_TASKS: tuple[Task, ...] = ("classify", "regress")  # of rows with one label each
 Precision = Literal["fp32", "bf16", "fp16"]
 
 

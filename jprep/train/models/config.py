@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
-from jprep.train.job.config import ModelConfig, Task
+from jprep.train.job.config import LABELLED_TASKS, ModelConfig, Task
 from jprep.train.job.rtd import RtdConfig
 from jprep.train.models.config_values import WHERE, check_keys, check_values
 from jprep.train.models.electra import GENERATOR, generator_config
@@ -218,7 +218,7 @@ def _check_given_positions(most: int, needed: int, family: ModelFamily, task: Ta
     """
     if most >= needed:
         return
-    section = "train.labelled" if task in ("classify", "regress") else "train"
+    section = "train.labelled" if task in LABELLED_TASKS else "train"
     fix = f"{section}.length = {most - (needed - length)}"
     if family.rotary or family.plugin:
         fix = f"{WHERE}.config.{family.positions} = {needed}; or {fix}"
@@ -230,7 +230,7 @@ def _too_few(most: int, needed: int) -> str:
 
 
 def _labels(task: Task, names: Sequence[str]) -> TransformersConfig:
-    if task not in ("classify", "regress"):
+    if task not in LABELLED_TASKS:
         return {}
     names = names if task == "classify" else ["LABEL_0"]
     kind = "single_label_classification" if task == "classify" else "regression"

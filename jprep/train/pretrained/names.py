@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
+from jprep.train.job.config import LABELLED_TASKS
 from jprep.train.models.electra import GENERATOR, half_config, is_shared
 from jprep.train.models.presets import FAMILIES, TransformersConfig
 from jprep.train.models.weights import HEAD_PARAMETERS, TensorSpecs, base_prefix, half_names, parameters
@@ -31,9 +32,6 @@ _SAME = {
     "model.embed_tokens.weight": ("lm_head.weight",),
 }
 """Other names of tensors that are tied to these."""
-
-_LABELLED = ("classify", "regress")
-"""Tasks of models without an output projection to the vocabulary."""
 
 _OTHERS = re.compile(
     r"(.*\.)?(attn\.(masked_)?bias|position_ids|token_type_ids|rotary_emb\.inv_freq)"  # constants in older files
@@ -77,7 +75,7 @@ def refuse_untied(config: TransformersConfig, task: str, found: Mapping[str, Sto
     Raises:
         ConfigError: it has.
     """
-    if task in _LABELLED:
+    if task in LABELLED_TASKS:  # their models have no output projection to the vocabulary
         return
     for own, other in _tied_pairs(parameters(config, task), found, base_prefix(config["model_type"])):
         if not found[own].equals(found[other], own):
