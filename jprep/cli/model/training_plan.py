@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.cli.common.output import echo, echo_json
@@ -222,13 +221,12 @@ def _example(prepared: PreparedRun) -> str:
     """Return a conversation as it is trained on, what is learnt of it between ⟦ and ⟧."""
     from jprep.dataset.conversations.example import example_of
     from jprep.tokenizer import load_tokenizer
+    from jprep.train.run.directory import job_path
 
     job = prepared.job
     assert job.chat
-    tokenizer, paths = (
-        load_tokenizer(_path(prepared, job.tokenizer)),
-        [_path(prepared, each) for each in job.train.data],
-    )
+    tokenizer = load_tokenizer(job_path(prepared.run, job.tokenizer))
+    paths = [job_path(prepared.run, each) for each in job.train.data]
     text = example_of(paths, job.train.sft, job.chat.template, tokenizer, job.train.length)
     return text if len(text) <= _EXAMPLE else f"{text[:_EXAMPLE]} …"
 
@@ -279,12 +277,8 @@ def _describe_left_out(prepared: PreparedRun) -> str:
 def _dataset(prepared: PreparedRun) -> DatasetManifest | None:
     """Return the manifest of the dataset; None for labelled data."""
     from jprep.dataset.manifest import read_dataset
+    from jprep.train.run.directory import job_path
 
     if not prepared.job.dataset:
         return None
-    return read_dataset(_path(prepared, prepared.job.dataset))
-
-
-def _path(prepared: PreparedRun, text: str) -> Path:
-    """Return a path of the job, which may be relative to the run, although the run may not exist."""
-    return Path(os.path.normpath(prepared.run.resolve() / text))
+    return read_dataset(job_path(prepared.run, prepared.job.dataset))

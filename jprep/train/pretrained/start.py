@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from jprep.hub.download import name_of
@@ -10,6 +9,7 @@ from jprep.train.job.config import Job
 from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.models.weights import parameters
 from jprep.train.pretrained.vocabulary import RowSources
+from jprep.train.run.directory import job_path
 
 _SHOWN = 4  # names of tensors
 
@@ -46,7 +46,7 @@ def generator_init_path(job: Job, run: Path) -> Path | None:
 
 
 def _path(text: str, run: Path) -> Path | None:
-    return Path(os.path.normpath(run.resolve() / text)) if text else None
+    return job_path(run, text) if text else None
 
 
 def _from_seed(names: list[str]) -> str:

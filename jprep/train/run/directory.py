@@ -103,6 +103,11 @@ def read_job(run: Path) -> Job:
     return decode_job(data, str(run))
 
 
+def job_path(run: Path, text: str) -> Path:
+    """Return a path of a job, which may be relative to its run; the run need not exist."""
+    return Path(os.path.normpath(run.resolve() / text))
+
+
 def no_run_error(run: Path, what: str, fix: str) -> ConfigError:
     """Return the error about a directory without a run; in one with the runs of all folds, or others, it names these.
 
