@@ -93,8 +93,8 @@ def infer(
 
 def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     """Return the directory of the exported model, and the backend."""
-    from jprep.train.exporting import export_default, export_of, find_default_export
-    from jprep.train.exporting.checkpoint_selection import default_checkpoint
+    from jprep.train.exporting import export, export_of
+    from jprep.train.exporting.checkpoint_selection import default_checkpoint, named_checkpoint
     from jprep.train.exporting.manifest import MANIFEST
     from jprep.train.run.directory import EXPORT, GENERATOR, JOB, no_run_error, read_job
 
@@ -108,13 +108,13 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     which = default_checkpoint(model, job)
     named = "the best checkpoint" if which == "best" else "the newest checkpoint"
     if folder := export_of(model, generator=generator):
-        if folder != find_default_export(model, generator=generator):
+        if folder != export_of(model, named_checkpoint(model, job, which).step, generator=generator):
             options = [*(["--which", "best"] if which == "best" else []), *(["--generator"] if generator else [])]
             command = shell_command("export", model, *options)
             note(f"jprep: using {folder}, which is not {named}; to export that:  {command}")
         return folder, chosen
     note(f"jprep: exporting {named} to {model / (GENERATOR if generator else EXPORT)}")
-    return export_default(model, generator=generator), chosen
+    return export(model, which=which, generator=generator), chosen
 
 
 def _check_options(task: Task, wants_pair: bool, pair: str | None) -> None:

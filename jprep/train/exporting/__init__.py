@@ -13,7 +13,7 @@ from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError
 from jprep.tokenizer.chat_template import CHAT_TEMPLATE
 from jprep.train.exporting.base_model import base_model_name
-from jprep.train.exporting.checkpoint_selection import chosen_step, default_checkpoint, select_checkpoint
+from jprep.train.exporting.checkpoint_selection import default_checkpoint, named_checkpoint, select_checkpoint
 from jprep.train.exporting.config_files import write_config_files
 from jprep.train.exporting.custom_head import exported_config
 from jprep.train.exporting.loss_plot import plot_losses
@@ -92,20 +92,19 @@ def export_of(run: Path, step: int | None = None, *, generator: bool = False) ->
     return None
 
 
-def find_default_export(run: Path, *, generator: bool = False) -> Path | None:
-    """Return `export/` of a run, or `generator/`, if it holds an export of the checkpoint of `default_checkpoint`.
+def find_default_export(run: Path) -> Path | None:
+    """Return `export/` of a run if it holds an export of the checkpoint of `default_checkpoint`.
 
     Raises:
         ConfigError: there is no run, or no checkpoint.
     """
     job = read_job(run)
-    return export_of(run, chosen_step(run, job, default_checkpoint(run, job)), generator=generator)
+    return export_of(run, named_checkpoint(run, job, default_checkpoint(run, job)).step)
 
 
-def export_default(run: Path, *, generator: bool = False) -> Path:
+def export_default(run: Path) -> Path:
     """Return the export of the checkpoint of `default_checkpoint`, made if it is not there; see `export`."""
-    found = find_default_export(run, generator=generator)
-    return found or export(run, which=default_checkpoint(run, read_job(run)), generator=generator)
+    return find_default_export(run) or export(run, which=default_checkpoint(run, read_job(run)))
 
 
 def _write_other_files(

@@ -36,9 +36,9 @@ def default_checkpoint(run: Path, job: Job) -> str:
     return "best" if is_best_kept(job.train, step, job.steps) and is_complete(run, job, step) else "last"
 
 
-def chosen_step(run: Path, job: Job, which: str) -> int:
-    """Return the step of the checkpoint that a choice names, without checking its files; see `select_checkpoint`."""
-    return (newest_checkpoint(run, job) if which == "last" else _named(run, job, which)).step
+def named_checkpoint(run: Path, job: Job, which: str) -> Checkpoint:
+    """Return the checkpoint that a choice names, without checking its files; see `select_checkpoint`."""
+    return newest_checkpoint(run, job) if which == "last" else _named(run, job, which)
 
 
 def final_steps(run: Path, job: Job) -> set[int]:
@@ -62,7 +62,7 @@ def select_checkpoint(run: Path, job: Job, which: str) -> Checkpoint:
         MismatchError: it belongs to another job.
     """
     _refuse_doubt(run, job, which)
-    found = newest_checkpoint(run, job) if which == "last" else _named(run, job, which)
+    found = named_checkpoint(run, job, which)
     if not checkpoints_of(run, job).owns(found):
         fix = "move it out of this run's directory"
         raise MismatchError("this checkpoint belongs to another job", where=str(found.folder), fix=fix)
