@@ -12,7 +12,6 @@ _KANA = re.compile("[ぁ-んァ-ヶー、。]")
 _SAMPLE = 1 << 16
 _LIKELY = 0.2
 _AROUND = 20
-_CORRECT = "correct the file"
 
 
 def guess_encoding(data: bytes) -> str:
@@ -44,15 +43,14 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool, sample: 
         option: whether the reader has an option `encoding`.
         sample: more of the input, for the guess of its encoding; by default, the record.
     """
+    what = f"byte 0x{error.object[error.start]:02x} is not valid {error.encoding} here ({error.reason})"
     looks = guess_encoding(sample or error.object)
-    fix = _CORRECT
-    if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
-        fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
-        if option and looks in ("cp932", "euc-jp"):
-            fix += f' or set `encoding = "{looks.replace("-", "_")}"`'
-    byte = error.object[error.start]
-    kind = InputError if fix == _CORRECT else WrongEncodingError
-    return kind(f"byte 0x{byte:02x} is not valid {error.encoding} here ({error.reason})", where=where, fix=fix)
+    if looks in ("", "utf-8", error.encoding.replace("_", "-")):
+        return InputError(what, where=where, fix="correct the file")
+    fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
+    if option and looks in ("cp932", "euc-jp"):
+        fix += f' or set `encoding = "{looks.replace("-", "_")}"`'
+    return WrongEncodingError(what, where=where, fix=fix)
 
 
 def excerpt_around(error: UnicodeDecodeError) -> str:

@@ -86,8 +86,9 @@ class ErrorBudget:
 
     def settle(self) -> None:
         """Raise the error of the first bad record if there were too many."""
-        if self._first and self._bad / max(1, self.total) > self._share:
-            first, enough = self._first, min(1.0, math.ceil(1000 * self._bad / max(1, self.total)) / 1000)
+        first, total = self._first, max(1, self.total)
+        if first and self._bad / total > self._share:
+            enough = min(1.0, math.ceil(1000 * self._bad / total) / 1000)
             what = f"{self._bad} of {self.total} records are bad, over max_bad = {self._share:g}; first: {first.what}"
             raise self._with_option(InputError(what, where=first.where, fix=first.fix), enough)
 

@@ -103,15 +103,20 @@ def test_header_and_colophon_are_meta(tmp_path: Path) -> None:
     assert colophon.endswith("入力：某")
 
 
+def read_one(folder: Path, data: bytes) -> Document:
+    path = folder / "a.txt"
+    path.write_bytes(data)
+    (doc,) = read(path)
+    assert isinstance(doc, Document)
+    return doc
+
+
 @pytest.mark.parametrize(
     "start",
     ["\n底本：「試しの本」", "［＃改ページ］\n底本：「試しの本」", "\n底本の親本：「元の本」\n底本：「試しの本」"],
 )
 def test_a_colophon_begins_behind_a_blank_line_or_a_note(start: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(as_file(f"題\n人\n\n札を見た。\n底本：は本文。\n{start}\n入力：某"))
-    (doc,) = read(path)
-    assert isinstance(doc, Document)
+    doc = read_one(tmp_path, as_file(f"題\n人\n\n札を見た。\n底本：は本文。\n{start}\n入力：某"))
     assert doc.text == "札を見た。\n底本：は本文。"
     assert doc.meta["colophon"] == f"{start}\n入力：某".removeprefix("［＃改ページ］").strip()
 
@@ -120,28 +125,19 @@ def test_a_colophon_begins_behind_a_blank_line_or_a_note(start: str, tmp_path: P
     "start", ["翻訳の底本：「試しの本」", "底本・初出：「試しの本」", "［＃本文終わり］\n翻訳者：某"]
 )
 def test_colophons_of_translations(start: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(as_file(f"題\n人\n\n札を見た。\n\n{start}\n入力：某"))
-    (doc,) = read(path)
-    assert isinstance(doc, Document)
+    doc = read_one(tmp_path, as_file(f"題\n人\n\n札を見た。\n\n{start}\n入力：某"))
     assert doc.text == "札を見た。"
     assert doc.meta["colophon"] == f"{start}\n入力：某".removeprefix("［＃本文終わり］\n")
 
 
 def test_characters_of_jis_x_0213_in_shift_jis(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes("題\n人\n\n㯃をもたげた。二人の男は、山の道を歩いていた。".encode("shift_jis_2004"))
-    (doc,) = read(path)
-    assert isinstance(doc, Document)
+    doc = read_one(tmp_path, "題\n人\n\n㯃をもたげた。二人の男は、山の道を歩いていた。".encode("shift_jis_2004"))
     assert doc.text.startswith("㯃をもたげた。")
 
 
 def test_a_file_in_cp932_is_not_read_as_another_form_of_shift_jis(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
     text = "春～夏、髙橋さんと山﨑さんは歩いた。"
-    path.write_bytes(as_file(f"題\n人\n\n{text}／＼"))
-    (doc,) = read(path)
-    assert isinstance(doc, Document)
+    doc = read_one(tmp_path, as_file(f"題\n人\n\n{text}／＼"))
     assert doc.text == f"{text}〳〵"
 
 

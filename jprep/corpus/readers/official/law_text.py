@@ -133,9 +133,10 @@ class _Converter:
         if name.endswith("Column") and name != "Column":
             self._end_cell()
         elif _LABEL.fullmatch(name):
-            self._line += [_SPACE] if self._after_label and self._line[-1] != _SPACE else []
+            if self._after_label:
+                self._add_space()
         elif name == "Column" or (depth > self._row > 0 and self._is_block_in_cell(name)):
-            self._line += [_SPACE] if self._line[-1:] != [_SPACE] else []
+            self._add_space()
         elif not _is_inline(name):
             self._row = 0
             self._line += [self._note] if name == "SupplProvisionLabel" else []
@@ -144,6 +145,10 @@ class _Converter:
     def _is_block_in_cell(self, name: str) -> bool:
         """Return whether an element in a table row is kept apart from the next one: also sentences without 。."""
         return not _is_inline(name) or (name == "Sentence" and not "".join(self._line[-1:]).endswith("。"))
+
+    def _add_space(self) -> None:
+        if self._line[-1:] != [_SPACE]:
+            self._line.append(_SPACE)
 
     def _end_cell(self) -> None:
         while self._line and self._line[-1] == _SPACE:

@@ -17,7 +17,7 @@ _JAPANESE_CLASS = re.compile(r"""(<[^<>]*?\sclass\s*+=\s*+(?:["'](?:[^"'<>]*?\s)
 _DATE = re.compile(r"<time(?=[\s>])([^<>]*+>[^<>]*+)</time>(?=[\u3041-\u30ff\u4e00-\u9fff])", re.IGNORECASE)
 
 _OUTER = 3  # levels below the body
-_OUTER_LISTS = "body > ul, body > * > ul, body > * > * > ul"
+_OUTER_LISTS = ", ".join(f"body > {'* > ' * level}ul" for level in range(_OUTER))
 _MOST_NODES = 100_000  # looked at, so that huge pages take no more than a second
 _LINKED = 0.2  # share of a list's characters in links; Resiliparse uses it for inner lists
 _ITEM = 10  # characters of an item, on average: shorter ones without a full stop are those of menus and buttons
