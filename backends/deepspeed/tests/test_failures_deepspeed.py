@@ -62,7 +62,7 @@ def test_a_run_resumes_from_its_checkpoint_after_a_rank_dies(bench: SuiteRunner)
 def test_a_rank_that_hangs_is_restarted(bench: SuiteRunner) -> None:
     trained = disturbed(bench, signal_second_rank(signal.SIGSTOP), silent_minutes=0.7)
     assert trained.code == 0, trained.messages
-    assert "silent for 0.7 minutes" in trained.messages and len(starts(trained)) == 2
+    assert "no sign of life for 0.7 minutes" in trained.messages and len(starts(trained)) == 2
     assert trained.losses() == bench.trained(CASE, **SECTION).losses()
 
 

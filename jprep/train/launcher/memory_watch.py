@@ -62,6 +62,10 @@ class MemoryWatch:
             self._measured = time.monotonic()
             self._held = max(self._held, sum(map(_peak, live_ranks(self._run))))
 
+    def written(self) -> str:
+        """Return what the worker has written to the log since the run's newest event, at most the last 64 KiB."""
+        return _read_from(self._log, self._start)
+
     def reason(self, code: int, processes: int) -> str:
         """Return the message that shows that memory was full, or "" if there is none.
 
@@ -71,7 +75,7 @@ class MemoryWatch:
         """
         if code == 0:
             return ""
-        written = _read_from(self._log, self._start)
+        written = self.written()
         killed = code in _SIGKILL_CODES or (processes > 1 and _KILLED.search(written))
         if killed and kernel_kills() > self._killed:
             held = (

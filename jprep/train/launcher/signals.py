@@ -1,7 +1,8 @@
-"""Signals: those that stop a run, and their names."""
+"""Signals: those that stop a run, their names, and the ranks that one has killed."""
 
 from __future__ import annotations
 
+import re
 import signal
 
 TIME_LIMIT = signal.SIGUSR1
@@ -9,6 +10,9 @@ TIME_LIMIT = signal.SIGUSR1
 
 STOPPED, TO_BE_CONTINUED = 130, 75
 """Exit codes of a run: it was stopped; a scheduler should start it again, since hosts were lost or its time is over."""
+
+_TORCHRUN = re.compile(r"^ *rank +: (\d+) .*\n *exitcode +: -(\d+) ", re.MULTILINE)
+_DEEPSPEED = re.compile(r"exits with return code = -(\d+)$", re.MULTILINE)
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
@@ -23,3 +27,15 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def killed_rank(output: str) -> str:
+    """Return which rank was killed by a signal, as torchrun or DeepSpeed's launcher says it; "" if they say nothing.
+
+    The peers of a killed rank fail as well, and torchrun may take one of them for the first.
+    """
+    if found := _TORCHRUN.search(output):
+        return f"rank {found[1]} was killed by {signal_name(int(found[2]))}"
+    if found := _DEEPSPEED.search(output):
+        return f"a rank was killed by {signal_name(int(found[1]))}"
+    return ""

@@ -27,7 +27,7 @@ from jprep.train.job.best import NO_IMPROVEMENT, early_end_reason
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.multihost import announced_end
-from jprep.train.launcher.signals import STOPPED, TO_BE_CONTINUED, signal_name
+from jprep.train.launcher.signals import STOPPED, TO_BE_CONTINUED, killed_rank, signal_name
 from jprep.train.launcher.stop_requests import StopRequests
 from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint, disk_full_error
@@ -226,12 +226,14 @@ class _Supervisor:
             full = out_of_memory(self._run, self._job, self._logged_step(), why)
             return AttemptResult(full.exit_code, str(full), out_of_memory=True)
         stopped = code == 0 and any(event.kind == "signal" for event in self._endings)
-        return AttemptResult(code, failed or self._reason(code), stopped)
+        return AttemptResult(code, failed or self._reason(code, memory.written()), stopped)
 
-    def _reason(self, code: int) -> str:
+    def _reason(self, code: int, output: str) -> str:
         if code == MachineError.exit_code and (full := disk_full_error(self._run)):
             return str(full)  # which neither the events nor the log could take
-        return f"it exited with code {code}" if code >= 0 else f"it was killed by {signal_name(-code)}"
+        if code < 0:
+            return f"it was killed by {signal_name(-code)}"
+        return killed_rank(output) or f"it exited with code {code}"
 
     def _saved_step(self) -> int:
         """Return the step of the newest checkpoint, or that with which the run begins."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,10 @@ LOG_BYTES = 64 << 20
 _KEPT = 1 << 20
 _LINE = 300  # characters
 _TAIL = 6000  # bytes to show when a run fails
+_REPORT_TAIL = 1 << 16  # bytes in which a report of torchrun on every rank of a host fits
+
+_REPORT = re.compile(r"^[^\n]*elastic.multiprocessing.api\b[^\n]*failed \(exitcode: .*?^Root Cause.*?^=+$", re.M | re.S)
+"""What torchrun prints after a rank has failed. It never tells more of the reason than the rank's own output."""
 
 
 def cut_log(run: Path) -> None:
@@ -67,15 +72,15 @@ def open_log(run: Path) -> Iterator[int]:
 
 
 def last_log_line(run: Path) -> str:
-    """Return the last line of the log with a letter or digit, shortened: launchers end their output with rulers."""
-    lines = reversed(log_tail(run).splitlines())
+    """Return the last line of the log with a letter or digit, shortened, that is not part of torchrun's report."""
+    lines = reversed(_REPORT.sub("", log_tail(run, _REPORT_TAIL)).splitlines())
     return next((line.strip() for line in lines if any(map(str.isalnum, line))), "")[:_LINE]
 
 
-def log_tail(run: Path) -> str:
-    """Return the end of the log."""
+def log_tail(run: Path, size: int = _TAIL) -> str:
+    """Return the end of the log, of at most `size` bytes."""
     try:
-        data = (run / LOG).read_bytes()[-_TAIL:]
+        data = (run / LOG).read_bytes()[-size:]
     except OSError:
         return "(it cannot be read)"
     return data.decode("utf-8", "backslashreplace").rstrip()
