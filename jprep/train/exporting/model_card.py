@@ -178,8 +178,8 @@ def _loading(content: CardContent) -> Iterator[str]:
         yield "`apply_chat_template` (it needs Jinja2) writes messages as in training, and `generate` stops where the"
         yield from ("answer ends. `jprep infer .` asks it from the command line.", "")
     elif content.exported.task == "rtd":
-        yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and its'
-        yield from ("`model.safetensors` as `model.init` does so, and so do `AutoModelFor…` classes.", "")
+        yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and this'
+        yield from ("directory as `model.init` does so, and so do `AutoModelFor…` classes.", "")
     elif HEAD_PARAMETERS not in content.job.model:
         yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
 
