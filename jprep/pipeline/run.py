@@ -271,7 +271,7 @@ def plan_run(
 
 def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
     """Do the steps of a plan, one after another, until one fails; see `run`."""
-    check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given)
+    check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given, tokenizer=plan.paths.tokenizer)
     for text in plan.notes:
         reporter.note(text)
     if plan.recipe.train and "train" in plan.steps:

@@ -11,11 +11,13 @@ from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import files_by_name
 from jprep.corpus.stages.read import CorpusSteps
 from jprep.dataset.manifest import DatasetConfig, describe_held_out
+from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.part_columns import check_recipe_columns
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 from jprep.plurals import counted
+from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.train.job.config import ModelConfig
 from jprep.train.launcher.cross_validation import fold_count
@@ -72,7 +74,9 @@ def missing_section(recipe: Recipe, steps: list[Step], until: Step) -> str:
     return next((f"[{step}]" for step in after if step != "export" and not getattr(recipe, step)), "")
 
 
-def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False) -> None:
+def check_steps(
+    recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False, tokenizer: Path | None = None
+) -> None:
     """Find out before the first step whether what the later ones need is installed and fits.
 
     Args:
@@ -80,16 +84,20 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         steps: the steps that will be done.
         backend: the backend that trains.
         corpus: whether a finished corpus is given.
+        tokenizer: directory of a tokenizer; checked if no step trains it.
 
     Raises:
-        ConfigError: there is no such step, backend, pretrained model or bucket, a schedule does not fit the steps, or
-            the corpus will not keep what the parts of a mixture compare.
+        ConfigError: there is no such step, backend, tokenizer, pretrained model or bucket, a schedule does not fit the
+            steps, the tokenizer has no token that could end a document, or the corpus will not keep what the parts of
+            a mixture compare.
         MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     if "corpus" in steps and not corpus:
         with closing(CorpusSteps(recipe.corpus, recipe.corpus.segmenter)) as built:
             mix = recipe.dataset.mix if recipe.dataset else None
             check_recipe_columns(mix.parts if mix else [], recipe.corpus, built.signals)
+    if "dataset" in steps and "tokenizer" not in steps and tokenizer:
+        DocumentEncoder(load_tokenizer(tokenizer))
     if "train" in steps and (train := recipe.train):
         if train.steps:
             check_schedule(train.schedule, train.steps)

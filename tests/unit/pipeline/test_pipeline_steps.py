@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.output_paths import find_finished, output_paths
 from jprep.pipeline.recipe import Recipe, decode_recipe
 from jprep.pipeline.steps import check_steps, missing_section, pending_downloads, select_steps, summarize_steps
@@ -69,6 +69,14 @@ def test_a_typo_is_found_before_the_first_step(sections: dict[str, Any], said: s
     made = recipe(**sections)
     with pytest.raises(ConfigError, match=said):
         check_steps(made, select_steps(made, "export"), "torch")
+
+
+def test_a_tokenizer_that_does_not_exist_is_found_before_the_first_step(tmp_path: Path) -> None:
+    made = recipe(corpus=CORPUS, train=CLM)
+    given = select_steps(made, "dataset", tokenizer=True)
+    with pytest.raises(JprepError, match="nowhere"):
+        check_steps(made, given, "torch", tokenizer=tmp_path / "nowhere")
+    check_steps(made, select_steps(made, "dataset"), "torch", tokenizer=tmp_path / "trained later")
 
 
 def test_an_unknown_backend_is_found_before_the_first_step() -> None:
