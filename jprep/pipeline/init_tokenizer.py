@@ -34,6 +34,11 @@ def tokenizer_of_init(recipe: Recipe, work: Path, init: str = "") -> Path | None
         return None
     if (output_paths(work, recipe.name).tokenizer / CARD_JSON).exists():
         return None
+    return tokenizer_beside(init)
+
+
+def tokenizer_beside(init: str) -> Path | None:
+    """Return the tokenizer in the folder of given weights; None if it has none. See `tokenizer_of_init`."""
     folder = resolve_tokenizer(init)
     if not folder.exists():
         raise missing_init(init)

@@ -16,7 +16,8 @@ from jprep.cli.completion.candidates import PATTERN, SEGMENTER
 from jprep.cli.pipeline.starter_names import BACKENDS, MODELS, SOURCES, TOKENIZERS
 
 if TYPE_CHECKING:
-    from jprep.pipeline.starter.choices import Answers
+    from jprep.cli.pipeline.questions import Questions
+    from jprep.pipeline.starter.choices import Answers, BackendName, StartingModel
 
 
 @click.command()
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 @click.option("--text-field", default="", metavar="NAME", help="Field of records with the text. Default: found.")
 @click.option("--train", "backend", type=click.Choice(BACKENDS), help="What trains the model.  [default: torch]")
 @click.option("--model", metavar="PRESET", type=click.Choice(MODELS), help="E.g. gpt2-small, roberta-base, llama-160m.")
+@click.option(
+    "--init", "init_model", metavar="DIR|NAME",
+    help="A model to continue, with its tokenizer: an exported directory, or ORG/NAME on the Hub.",
+)  # fmt: skip
 @click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="Kind of tokenizer. Default: the model's usual one.")
 @click.option(
     "--segmenter",
@@ -48,6 +53,7 @@ def init(file: Path | None, yes: bool, force: bool, **given: Any) -> None:
     Example:
       jprep init
       jprep init novels.toml --from text --input 'novels/*.txt' --train torch --model gpt2-small
+      jprep init medical.toml --from text --input 'texts/*.jsonl' --init Qwen/Qwen3-0.6B-Base
     """
     from jprep.pipeline.starter.starter_recipe import compose_recipe, refuse_existing, write_recipe
 
@@ -72,11 +78,7 @@ def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> An
     inputs = given["inputs"] or ask.inputs(source)
     backends = {name: choice.about for name, choice in choices.BACKENDS.items()}
     backend = given["backend"] or ask.choose("What trains the model?", backends, "torch")
-    model = given["model"] or ask.model(backend)
-    choices.check_model(backend, model)
-    tokenizer = given["tokenizer"] or ask.choose(
-        "Which kind of tokenizer?", choices.TOKENIZERS, choices.usual_tokenizer(model)
-    )
+    model = _model(given, backend, ask)
     name = given["name"] or ask.name(file.stem if file else source)
     return choices.Answers(
         name=name,
@@ -84,16 +86,36 @@ def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> An
         inputs=tuple(inputs),
         text_field=given["text_field"],
         backend=backend,
-        model=model,
-        tokenizer=tokenizer,
-        segmenter=given["segmenter"] or _segmenter(),
+        segmenter=given["segmenter"] or _segmenter(model.get("start")),
         precision="bf16" if has_accelerator() else "fp32",
+        **model,
     )
 
 
-def _segmenter() -> str:
-    from jprep.doctor.segmenters import usable_segmenter
+def _model(given: Mapping[str, Any], backend: BackendName, ask: Questions) -> dict[str, Any]:
+    """Return the answers about the model: one to continue, or a preset and a kind of tokenizer."""
+    from jprep.pipeline.starter import choices
 
+    if init := given["init_model"]:
+        if given["model"] or given["tokenizer"]:
+            raise click.UsageError("--init brings its model and tokenizer: leave out --model and --tokenizer.")
+        from jprep.pipeline.starter.starting_model import read_starting_model
+
+        return {"start": read_starting_model(init, backend)}
+    model = given["model"] or ask.model(backend)
+    choices.check_model(backend, model)
+    usual = choices.usual_tokenizer(model)
+    tokenizer = given["tokenizer"] or ask.choose("Which kind of tokenizer?", choices.TOKENIZERS, usual)
+    return {"model": model, "tokenizer": tokenizer}
+
+
+def _segmenter(start: StartingModel | None) -> str:
+    """Return the first segmenter that works here; none for a causal model that has its tokenizer."""
+    from jprep.doctor.segmenters import usable_segmenter
+    from jprep.pipeline.starter.choices import FAMILIES
+
+    if start and FAMILIES[start.family].task == "clm":
+        return "none"
     found = usable_segmenter()
     if found == "none":
         note("no segmenter works on this machine, so the recipe uses none; `jprep doctor` tells why")
@@ -101,6 +123,7 @@ def _segmenter() -> str:
 
 
 def _show(path: Path, answers: Answers) -> None:
-    echo(f"{path}: {answers.model} by {answers.backend}, {answers.tokenizer}, from {answers.source}")
+    tokenizer = "its tokenizer" if answers.start else answers.tokenizer
+    echo(f"{path}: {answers.model_name} by {answers.backend}, {tokenizer}, from {answers.source}")
     run = ("run", path)
     next_steps(shell_command(*run, "--scale", "tiny"), shell_command(*run, "--dry-run"), shell_command(*run))

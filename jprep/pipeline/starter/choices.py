@@ -91,6 +91,20 @@ BACKENDS: dict[BackendName, BackendChoice] = {
 }
 
 
+class StartingModel(NamedTuple):
+    """A finished model whose training a recipe continues.
+
+    Attributes:
+        init: its folder, or its name on the Hub.
+        family: its family.
+        positions: how many positions it has.
+    """
+
+    init: str
+    family: str
+    positions: int
+
+
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
     """The answers that a recipe is written for.
 
@@ -101,6 +115,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
         text_field: the field or column with the text, for files of records; "" finds it.
         backend: what trains.
         model: a preset.
+        start: a finished model to continue, with its tokenizer, in place of `model` and `tokenizer`.
         tokenizer: the kind of tokenizer.
         segmenter: what finds words, or `none`.
         precision: the precision of the computation: `fp32` where there is no accelerator.
@@ -112,6 +127,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     text_field: str = ""
     backend: BackendName = "torch"
     model: str = "gpt2-small"
+    start: StartingModel | None = None
     tokenizer: TokenizerKind = "byte-bpe"
     segmenter: str = DEFAULT_SEGMENTER
     precision: Literal["bf16", "fp32"] = "bf16"
@@ -119,7 +135,12 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def family(self) -> str:
         """The model's family."""
-        return family_of(self.model)
+        return self.start.family if self.start else family_of(self.model)
+
+    @property
+    def model_name(self) -> str:
+        """What the model is called: a preset, a folder, or a name on the Hub."""
+        return self.start.init if self.start else self.model
 
 
 def family_of(model: str) -> str:

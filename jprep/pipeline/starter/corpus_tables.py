@@ -98,15 +98,18 @@ def corpus_table(answers: Answers) -> str:
         Key("normalizers", [{"use": "neologdn", "tilde": "ignore"}], "unify widths, dashes and spaces; 〜 stays"),
         Key("splitter", "rules", "find the ends of sentences"),
         Key("filters", filters, "drop documents, each counted with its reason; `jprep plugins` lists all filters"),
-        Key("segmenter", answers.segmenter, _segmenter_comment(answers.segmenter)),
+        Key("segmenter", answers.segmenter, _segmenter_comment(answers)),
         Key("dedup", {"documents": True, "lines": web}, "drop repeated documents" + (" and lines" if web else "")),
     ]
     return table("[corpus]", keys, "How the text is cleaned.")
 
 
-def _segmenter_comment(name: str) -> str:
-    if name == "none":
-        return "words are not looked for; `jprep doctor` shows which segmenters work here"
+def _segmenter_comment(answers: Answers) -> str:
+    if answers.segmenter == "none":
+        why = "the model has a tokenizer" if answers.start else "`jprep doctor` shows which segmenters work here"
+        return f"words are not looked for; {why}"
+    if answers.start:
+        return "find words, which can be masked as a whole; the model needs no segmenter at use"
     return "find words, which guide the tokenizer; the model needs no segmenter at use"
 
 

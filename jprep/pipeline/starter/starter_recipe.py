@@ -41,14 +41,15 @@ def compose_recipe(answers: Answers, file: Path) -> str:
     """
     if problem := name_problem(answers.name):
         raise ConfigError(f"a recipe cannot be called {answers.name!r}: {problem}", where="--name", fix="--name novels")
-    check_model(answers.backend, answers.model)
+    if not answers.start:
+        check_model(answers.backend, answers.model)
     inputs = _inputs(answers)
     text = "\n".join(
         [
             _head(answers, file),
             source_table(answers, inputs),
             corpus_table(answers),
-            tokenizer_table(answers, inputs),
+            *([] if answers.start else [tokenizer_table(answers, inputs)]),
             dataset_table(answers, inputs),
             train_table(answers, inputs),
             backend_table(answers),
@@ -72,9 +73,9 @@ def _inputs(answers: Answers) -> InputSummary:
 
 def _head(answers: Answers, file: Path) -> str:
     """Return the comments at the head, and the keys of the recipe as a whole."""
-    path = one_line(shlex.quote(str(file)))
+    path, model = one_line(shlex.quote(str(file))), _model(answers)
     above = (
-        f"{SOURCES[answers.source][0].upper()}{SOURCES[answers.source][1:]}; {answers.model} by {answers.backend}.",
+        f"{SOURCES[answers.source][0].upper()}{SOURCES[answers.source][1:]}; {model} by {answers.backend}.",
         "",
         f"  jprep run {path} --scale tiny    # try every step on a small part, in minutes",
         f"  jprep run {path} --dry-run       # show the plan",
@@ -86,9 +87,13 @@ def _head(answers: Answers, file: Path) -> str:
     keys = [
         Key("version", VERSION, "of the format: a recipe keeps its meaning when defaults change"),
         Key("name", answers.name, f"names the directory of the outputs below {WORK}/"),
-        Key("description", f"{answers.model} on {SOURCES[answers.source]}", "one line for readers"),
+        Key("description", f"{model} on {SOURCES[answers.source]}", "one line for readers"),
     ]
     return table("", keys, *above).replace("# \n", "#\n")
+
+
+def _model(answers: Answers) -> str:
+    return f"{'continued training of ' if answers.start else ''}{one_line(answers.model_name)}"
 
 
 def _check(text: str) -> None:

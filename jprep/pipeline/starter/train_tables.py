@@ -10,13 +10,15 @@ from jprep.pipeline.starter.corpus_tables import known_size
 from jprep.pipeline.starter.inputs import InputSummary
 from jprep.pipeline.starter.toml_lines import Key, table
 from jprep.train.models.presets import PRESETS
-from jprep.train.planning.published import published_masking
+from jprep.train.planning.published import family_masking, published_masking
 
 _BYTES_PER_TOKEN = 6  # two characters
 _MIN_STEPS, _MAX_STEPS = 200, 500_000
 _SMALL_TEXT, _SMALL_BATCH, _BATCH = 100_000_000, 32, 256
 _PASSES = {"clm": 3, "mlm": 10, "rtd": 10}
 """How often the text is read, by task; a text as large as CC-100 is read once."""
+
+_CONTINUED_PASSES, _MIN_CONTINUED_STEPS = 3, 20  # so many times fewer passes where a training is continued
 
 _UNPUBLISHED = ("llama-160m",)  # and tiny presets
 _LARGE_TEXT = 20_000_000_000
@@ -30,24 +32,20 @@ _ADAM: dict[str, dict[str, float]] = {
 def train_table(answers: Answers, inputs: InputSummary) -> str:
     """Return `[train]`."""
     family, size = FAMILIES[answers.family], known_size(answers, inputs)
-    length, batch = row_length(answers.model, family), _SMALL_BATCH if size < _SMALL_TEXT else _BATCH
-    passes = 1 if size > _LARGE_TEXT else _PASSES[family.task]
-    steps = _rounded(passes * size / _BYTES_PER_TOKEN / (batch * length))
-    every = max(50, steps // 50)
-    lr = family.large_rate if answers.model in LARGE else family.rate
+    length, batch = row_length(answers), _SMALL_BATCH if size < _SMALL_TEXT else _BATCH
+    passes = 1 if size > _LARGE_TEXT else _PASSES[family.task] // (_CONTINUED_PASSES if answers.start else 1)
+    least = _MIN_CONTINUED_STEPS if answers.start else _MIN_STEPS
+    steps = _rounded(passes * size / _BYTES_PER_TOKEN / (batch * length), least)
+    every = min(max(50, steps // 50), steps)
     keys = [
         Key("task", family.task, _TASKS[family.task]),
-        Key(
-            "model",
-            {"preset": answers.model},
-            f"{_size(answers.model)}; `config = {{ … }}` in it changes single values",
-        ),
+        _model_key(answers),
         Key("length", length, "tokens in a row"),
-        *_task_keys(family, answers.model, words=answers.segmenter != "none"),
+        *_task_keys(family, answers),
         Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
         Key("steps", steps, _passes_comment(steps * batch * length * _BYTES_PER_TOKEN / size)),
         Key("precision", answers.precision, _PRECISIONS[answers.precision]),
-        Key("optimizer", {"lr": lr, **_ADAM[family.task]}, "AdamW; lr is the highest learning rate"),
+        Key("optimizer", {"lr": _rate(answers), **_ADAM[family.task]}, "AdamW; lr is the highest learning rate"),
         Key("schedule", _schedule(family, steps), "the rate rises for `warmup` steps, and then falls"),
         Key("validation", {"every_steps": every, "batches": 50}, "how often the validation loss is measured"),
         Key(
@@ -56,6 +54,21 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
         Key("seed", 1, "of weights, order of rows and masks: the same seed gives the same model"),
     ]
     return table("[train]", keys, "The model, and how it is trained.")
+
+
+def _model_key(answers: Answers) -> Key:
+    if answers.start:
+        return Key("model", {"init": answers.start.init}, "the model to continue; its tokenizer is used")
+    about = f"{_size(answers.model)}; `config = {{ … }}` in it changes single values"
+    return Key("model", {"preset": answers.model}, about)
+
+
+def _rate(answers: Answers) -> float:
+    """Return the highest learning rate: a low one where the weights are good already."""
+    family = FAMILIES[answers.family]
+    if answers.start:
+        return float(f"{family.large_rate / 10:.1g}")
+    return family.large_rate if answers.model in LARGE else family.rate
 
 
 def _size(model: str) -> str:
@@ -78,18 +91,21 @@ _TASKS = {
 }
 
 
-def row_length(model: str, family: ModelFamily) -> int:
+def row_length(answers: Answers) -> int:
     """Return the tokens per row: the family's usual number, or as many as a smaller model has positions."""
-    config = PRESETS[model]
-    return min(family.length, int(config.get("n_positions") or config.get("max_position_embeddings") or family.length))
+    usual = FAMILIES[answers.family].length
+    if answers.start:
+        return min(usual, answers.start.positions)
+    config = PRESETS[answers.model]
+    return min(usual, int(config.get("n_positions") or config.get("max_position_embeddings") or usual))
 
 
-def _task_keys(family: ModelFamily, model: str, *, words: bool) -> list[Key]:
+def _task_keys(family: ModelFamily, answers: Answers) -> list[Key]:
     if family.task == "clm":
         return [Key("packing", "stream", "rows are cut from the joined documents, so none has padding")]
-    whole = words and family.task == "mlm"
-    rate = (published_masking(model) or MaskingConfig()).rate
-    masking: dict[str, Any] = {"rate": rate, **({"whole_word": True} if whole else {})}
+    whole = answers.segmenter != "none" and family.task == "mlm"
+    published = family_masking(answers.family) if answers.start else published_masking(answers.model)
+    masking: dict[str, Any] = {"rate": (published or MaskingConfig()).rate, **({"whole_word": True} if whole else {})}
     return [
         Key("packing", "complete", "rows have whole sentences only"),
         Key("masking", masking, "the share of tokens that are masked" + (", by whole words" if whole else "")),
@@ -103,9 +119,9 @@ def _schedule(family: ModelFamily, steps: int) -> dict[str, Any]:
     return {"kind": "linear", "warmup": warmup}
 
 
-def _rounded(steps: float) -> int:
+def _rounded(steps: float, least: int) -> int:
     """Return a number of steps with two significant digits."""
-    return int(float(f"{min(max(steps, _MIN_STEPS), _MAX_STEPS):.1e}"))
+    return int(float(f"{min(max(steps, least), _MAX_STEPS):.1e}"))
 
 
 _MICRO_BATCH = Key("micro_batch", 0, "rows on a device at a time; 0: as many as fit")

@@ -34,7 +34,12 @@ _BY_PRESET = {
 def published_masking(preset: str) -> PublishedMasking | None:
     """Return how models like a preset were pretrained; None where that is unknown, or preset is ""."""
     family = str(PRESETS[preset]["model_type"]) if preset in PRESETS else ""
-    return _BY_PRESET.get(preset) or _BY_FAMILY.get(family)
+    return _BY_PRESET.get(preset) or family_masking(family)
+
+
+def family_masking(family: str) -> PublishedMasking | None:
+    """Return how the models of a family were pretrained; None where that is unknown or differs."""
+    return _BY_FAMILY.get(family)
 
 
 def published_warnings(job: Job) -> list[str]:

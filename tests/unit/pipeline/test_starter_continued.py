@@ -1,0 +1,89 @@
+"""Starter recipes that continue a finished model with its tokenizer."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from jprep import samples
+from jprep.errors import ConfigError
+from jprep.pipeline.recipe import load_recipe
+from jprep.pipeline.run import plan_run
+from jprep.pipeline.starter.starting_model import read_starting_model
+from jprep.train.job.config import ModelConfig, Task
+from jprep.train.models import TokenizerInfo, model_config
+from tests.conftest import Run
+from tests.fakes.hugging_face import write_bert, write_byte_level
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "novels.txt").write_bytes(samples.crawl_bytes())
+    write_bert(tmp_path / "bert", positions=48)
+    return tmp_path
+
+
+def test_a_recipe_continues_a_model_with_its_tokenizer(folder: Path, jprep: Run) -> None:
+    said = jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "bert", cwd=folder)
+    assert "mine.toml: bert by torch, its tokenizer, from text" in said.stdout
+    recipe = load_recipe(folder / "mine.toml")
+    assert recipe.tokenizer is None and recipe.train
+    assert (recipe.train.model.init, recipe.train.model.preset) == ("bert", "")
+    assert (recipe.train.task, recipe.train.length) == ("mlm", 48)
+    assert recipe.train.masking.whole_word and recipe.corpus.segmenter == "pointwise"
+    assert recipe.train.optimizer.lr == 2e-5
+    plan = plan_run(folder / "mine.toml")
+    assert plan.steps == ["corpus", "dataset", "train", "export"] and plan.paths.tokenizer == Path("bert")
+
+
+def write_config(folder: Path, preset: str, task: Task) -> None:
+    info = TokenizerInfo(300, 16, bos=0, eos=2, pad=1)
+    (folder / "config.json").write_text(json.dumps(model_config(ModelConfig(preset=preset), task, info)))
+
+
+def test_a_causal_model_needs_no_words(folder: Path, jprep: Run) -> None:
+    write_config(write_byte_level(folder / "gpt2"), "gpt2-tiny", "clm")
+    jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "gpt2", cwd=folder)
+    recipe = tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))
+    assert recipe["train"]["task"] == "clm" and recipe["corpus"]["segmenter"] == "none"
+
+
+def test_the_published_share_of_masks_is_kept(folder: Path, jprep: Run) -> None:
+    write_config(folder / "bert", "modernbert-tiny", "mlm")
+    jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "bert", cwd=folder)
+    assert tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))["train"]["masking"]["rate"] == 0.3
+
+
+def test_a_preset_beside_a_model_to_continue_is_refused(folder: Path, jprep: Run) -> None:
+    refused = jprep("init", "mine.toml", "--init", "bert", "--model", "bert-base", cwd=folder, code=2)
+    assert "leave out --model and --tokenizer" in refused.stderr and not (folder / "mine.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "fix"),
+    [
+        (lambda bert: (bert / "tokenizer.json").unlink(), "there is no tokenizer in this folder", "jprep export"),
+        (lambda bert: (bert / "config.json").unlink(), "there is no config.json in this folder", "jprep export"),
+        (lambda bert: bert.rename("other"), "there is no folder './bert'", "ORG/NAME"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused(change, what: str, fix: str, folder: Path) -> None:  # type: ignore[no-untyped-def]
+    change(folder / "bert")
+    with pytest.raises(ConfigError, match=what) as refused:
+        read_starting_model("./bert", "torch")
+    assert refused.value.where == "--init ./bert" and fix in refused.value.fix
+
+
+def test_models_that_the_backend_or_init_does_not_train_are_refused(folder: Path) -> None:
+    write_config(folder / "bert", "modernbert-tiny", "mlm")
+    with pytest.raises(ConfigError, match="keras does not train modernbert") as refused:
+        read_starting_model("bert", "keras")
+    assert refused.value.fix == "--train with one of torch, deepspeed, flax"
+    write_config(folder / "bert", "electra-tiny", "rtd")
+    with pytest.raises(ConfigError, match="do not continue models of the type 'electra'") as refused:
+        read_starting_model("bert", "torch")
+    assert "docs/pretrained.md" in refused.value.fix
