@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.common.options import AS_JSON, FOLDER
-from jprep.cli.common.output import echo, echo_json
+from jprep.cli.common.output import echo, echo_json, note
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def signals(
         return
     of_all = f" of {found.documents:,}" if per == "document" else ""
     echo(f"{found.measured:,}{of_all} {per}s measured")
+    if not found.signals and not found.filters:
+        note("this corpus keeps no signals: name some that are measured now, e.g. --signal characters, or --preset NAME")
     for distribution in found.signals:
         _show_distribution(distribution, f"{per}s")
     for label, drops in zip([*presets, *conditions], found.filters, strict=True):

@@ -111,6 +111,12 @@ def test_the_command(tmp_path: Path, jprep: Run) -> None:
     assert "9 lines measured" in jprep("corpus", "signals", corpus.folder, "--per", "line").stdout
 
 
+def test_without_kept_signals_the_command_tells_how_to_measure_some(tmp_path: Path, jprep: Run) -> None:
+    corpus = build_corpus(tmp_path, posts(), **KEYS)
+    assert "e.g. --signal characters" in jprep("corpus", "signals", corpus.folder).stderr
+    assert jprep("corpus", "signals", corpus.folder, "--signal", "characters").stderr == ""
+
+
 def test_what_a_preset_does_not_run_is_named_once(tmp_path: Path) -> None:
     corpus = build_corpus(tmp_path, posts())
     program = [sys.executable, "-c", "from jprep.cli.main import main; main()"]
