@@ -58,7 +58,7 @@ def signals(
     of_all = f" of {found.documents:,}" if per == "document" else ""
     echo(f"{found.measured:,}{of_all} {per}s measured")
     if not found.signals and not found.filters:
-        note("this corpus keeps no signals: name some that are measured now, e.g. --signal characters, or --preset NAME")
+        note("this corpus keeps no signals: measure some, e.g. --signal characters, or give --preset NAME")
     for distribution in found.signals:
         _show_distribution(distribution, f"{per}s")
     for label, drops in zip([*presets, *conditions], found.filters, strict=True):
