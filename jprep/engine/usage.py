@@ -238,8 +238,11 @@ class UsageRecorder:
         if (self._folder / STATE).is_dir():
             temporary = temporary_name(self._folder / USAGE)
             with contextlib.suppress(OSError):  # nothing depends on it, and it need not be on the disk
-                temporary.write_bytes(msgspec.json.encode(usage))
-                temporary.replace(self._folder / USAGE)
+                try:
+                    temporary.write_bytes(msgspec.json.encode(usage))
+                    temporary.replace(self._folder / USAGE)
+                finally:
+                    temporary.unlink(missing_ok=True)  # what a full disk took of it
 
 
 _active: ContextVar[UsageRecorder | None] = ContextVar("recorder", default=None)
