@@ -2,19 +2,20 @@
 
 The rule is that of fast vocabulary transfer (Gee et al. 2022): a token that both vocabularies have keeps its row; any
 other begins as the mean of the rows that the old tokenizer encodes its text to. A special token keeps the row of the
-old token of the same role. A token without any old piece is initialized from the seed.
+old token of the same role. Tokens are compared by what they stand for: `ã` is a byte in the vocabulary of GPT-2, and a
+letter elsewhere. A token without any old piece is initialized from the seed.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jprep.io.safetensors_file import Floats
-from jprep.tokenizer.special_tokens import ROLES
+from jprep.train.pretrained.piece_texts import PieceText, is_byte_piece, piece_texts, spelling_of
 from jprep.train.pretrained.stored_tensors import StoredTensor
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ _BY_TOKEN = (
     "embeddings.word_embeddings.weight", "wte.weight", "embed_tokens.weight", "lm_head.weight", "cls.predictions.bias",
     "lm_head.bias", "generator_lm_head.bias", "embeddings.tok_embeddings.weight", "decoder.bias",
 )  # fmt: skip
-_CONTINUES, _SPACE = "##", "▁"
+_ROLES = ("eos", "sep", "cls", "bos", "mask", "pad", "unk")
+"""Roles of special tokens; the first that a token has in both tokenizers decides."""
 
 
 def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
@@ -37,22 +39,73 @@ def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
         old: the tokenizer of the given weights.
         new: the job's tokenizer.
     """
-    pieces = {old.piece_of(number): number for number in range(old.vocab_size)}
-    roles = _roles(old, new)
-    texts = [_text(new, number) for number in range(new.vocab_size)]
-    encoded = old.encode_batch(texts)
-    parts = [encoded.ids[start:end].tolist() for start, end in itertools.pairwise(encoded.offsets.tolist())]
+    roles, same = _roles(old, new), _same_tokens(old, new)
+    by_data = _ids_by_data(old)
+    texts = piece_texts(new)
+    encoded = _encoded(old, texts)
     special = set(new.special.tokens)
     found: list[list[int]] = []
-    for number, split in enumerate(parts):
+    for number, text in enumerate(texts):
         piece = new.piece_of(number)
         if piece in roles:
             found.append([roles[piece]])
-        elif piece in pieces:
-            found.append([pieces[piece]])
+        elif number in same:
+            found.append([same[number]])
+        elif piece in special:
+            found.append([])
+        elif text.data in by_data and not text.begins_word:
+            found.append([by_data[text.data]])
         else:
-            found.append([] if piece in special else [one for one in split if one != old.unk])
+            found.append(encoded[number] or _byte_ids(text.data, by_data))
     return found
+
+
+def _same_tokens(old: Tokenizer, new: Tokenizer) -> dict[int, int]:
+    """Return the old id for each new id whose piece both tokenizers spell, if it means the same in both."""
+    pieces = {old.piece_of(number): number for number in range(old.vocab_size)}
+    alike, special = spelling_of(old) == spelling_of(new), set(new.special.tokens) & set(old.special.tokens)
+    shared = ((number, new.piece_of(number)) for number in range(new.vocab_size))
+    return {number: pieces[piece] for number, piece in shared if piece in pieces and (alike or piece in special)}
+
+
+def _ids_by_data(old: Tokenizer) -> dict[bytes, int]:
+    """Return the old id for what a piece stands for; a piece of characters comes before one of byte fallback.
+
+    None for a WordPiece, which has two pieces for the same characters: it encodes them.
+    """
+    if spelling_of(old) == "wordpiece":
+        return {}
+    special, texts = set(old.special.tokens), piece_texts(old)
+    ids = [number for number in range(old.vocab_size) if old.piece_of(number) not in special and texts[number].data]
+    ids.sort(key=lambda number: not is_byte_piece(old.piece_of(number)))
+    return {texts[number].data: number for number in ids}
+
+
+def _byte_ids(data: bytes, by_data: Mapping[bytes, int]) -> list[int]:
+    """Return the old ids of bytes that are no text by themselves; none if the old tokenizer lacks one of them."""
+    ids = [by_data.get(data[place : place + 1]) for place in range(len(data))]
+    return [one for one in ids if one is not None] if None not in ids else []
+
+
+def _encoded(old: Tokenizer, texts: Sequence[PieceText]) -> list[list[int]]:
+    """Return the old ids of each text, without unknown ones: as the beginning of a text, or else inside of one."""
+    found: list[list[int]] = [[] for _ in texts]
+    for begins_word in (True, False):
+        chosen = [
+            number for number, text in enumerate(texts) if text.begins_word == begins_word and _is_text(text.data)
+        ]
+        batch = old.encode_after("" if begins_word else "text", [texts[number].data.decode() for number in chosen])
+        for number, (start, end) in zip(chosen, itertools.pairwise(batch.offsets.tolist()), strict=True):
+            found[number] = [one for one in batch.ids[start:end].tolist() if one != old.unk]
+    return found
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def is_by_token(name: str) -> bool:
@@ -78,19 +131,13 @@ def transfer_rows(name: str, source: StoredTensor, rows: RowSources, fresh: Iter
 
 
 def _roles(old: Tokenizer, new: Tokenizer) -> dict[str, int]:
-    """Return the old id for each special token of the new tokenizer that has a role in both."""
+    """Return the old id for each special token of the new tokenizer that has a role in both.
+
+    Of a token with several roles, such as GPT-2's `<|endoftext|>`, the end of a text is the one that is predicted.
+    """
     found: dict[str, int] = {}
-    for role in ROLES:
+    for role in _ROLES:
         before, after = getattr(old.special, role), getattr(new.special, role)
         if before and after:
             found.setdefault(after, old.id_of(before))
     return found
-
-
-def _text(tokenizer: Tokenizer, number: int) -> str:
-    """Return the text that a token stands for, without the marks of its tokenizer."""
-    piece = tokenizer.piece_of(number)
-    if piece.startswith(_CONTINUES) and len(piece) > len(_CONTINUES):
-        return piece.removeprefix(_CONTINUES)
-    text = tokenizer.decode([number]) if not piece.startswith(_SPACE) else piece.replace(_SPACE, " ")
-    return "" if "\ufffd" in text else text

@@ -1,0 +1,84 @@
+"""What the pieces of a tokenizer stand for, whatever its spelling of bytes, spaces and continued words is."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from jprep.tokenizer.external.documents import steps_of
+from jprep.tokenizer.external.files import read_json
+from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
+from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
+from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, SPACE_PIECE
+
+if TYPE_CHECKING:
+    from jprep.tokenizer.tokenizer import Tokenizer
+
+Spelling = Literal["bytes", "characters", "wordpiece"]
+"""GPT-2's characters, one for each byte; characters with `▁` for a space and `<0x..>` for a byte; or characters with
+`##` before what continues a word, and nothing before what begins one."""
+
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+_STEPS = ("normalizer", "pre_tokenizer", "decoder")
+
+
+class PieceText(NamedTuple):
+    """What a piece stands for.
+
+    Attributes:
+        data: its UTF-8 bytes, which may be incomplete characters; spaces are part of them, except for WordPiece. Empty
+            if the tokenizer does not tell.
+        begins_word: whether it begins a word although no space is part of it, as in WordPiece.
+    """
+
+    data: bytes
+    begins_word: bool
+
+
+def spelling_of(tokenizer: Tokenizer) -> Spelling:
+    """Return how a tokenizer spells its pieces."""
+    if tokenizer.card.jprep:
+        config = tokenizer.card.config
+        continues = config.model == "wordpiece" and config.boundaries in ("hard", "bert")
+        return "bytes" if config.model == "byte-bpe" else "wordpiece" if continues else "characters"
+    pieces = (tokenizer.piece_of(number) for number in range(tokenizer.vocab_size))
+    path = tokenizer.folder / TOKENIZER_JSON
+    if not path.is_file():
+        return "wordpiece" if any(map(_continues, pieces)) else "characters"
+    document = read_json(path)
+    if document["model"].get("type") == "WordPiece":
+        return "wordpiece"
+    steps = [step["type"] for key in _STEPS for step in steps_of(document.get(key))]
+    return "bytes" if "ByteLevel" in steps else "characters"
+
+
+def piece_texts(tokenizer: Tokenizer) -> list[PieceText]:
+    """Return what each id stands for; special tokens stand for themselves."""
+    ids = np.arange(tokenizer.vocab_size, dtype=np.int32)
+    decoded = tokenizer.decode_batch(ids, np.arange(ids.size + 1))
+    spelling = spelling_of(tokenizer)
+    return [_piece_text(tokenizer.piece_of(number), text, spelling) for number, text in enumerate(decoded)]
+
+
+def _piece_text(piece: str, decoded: str, spelling: Spelling) -> PieceText:
+    if spelling == "wordpiece":
+        text = piece.removeprefix(CONTINUATION_PREFIX) if _continues(piece) else decoded
+        return PieceText(text.encode(), not _continues(piece))
+    if spelling == "characters" and (byte := _BYTE.fullmatch(piece)):
+        return PieceText(bytes([int(byte[1], 16)]), False)
+    if spelling == "characters" and piece.startswith(SPACE_PIECE):
+        return PieceText(piece.replace(SPACE_PIECE, " ").encode(), False)
+    if spelling == "bytes" and "\ufffd" in decoded and all(character in CHARACTER_TO_BYTE for character in piece):
+        return PieceText(bytes(CHARACTER_TO_BYTE[character] for character in piece), False)
+    return PieceText(b"" if "\ufffd" in decoded else decoded.encode(), False)
+
+
+def is_byte_piece(piece: str) -> bool:
+    """Return whether a piece is a byte of byte fallback, `<0x41>`."""
+    return _BYTE.fullmatch(piece) is not None
+
+
+def _continues(piece: str) -> bool:
+    return piece.startswith(CONTINUATION_PREFIX) and len(piece) > len(CONTINUATION_PREFIX)
