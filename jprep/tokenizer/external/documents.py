@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import Any, Literal
 
 Document = dict[str, Any]
@@ -20,8 +20,8 @@ def without_special_tokens(document: Document, special: Collection[str]) -> Docu
     """Return a tokenizer that finds no special token in a text, if its option `encode_special_tokens` is on.
 
     That option leaves out added tokens that are flagged as special. Those that are not, and those that the model has in
-    its vocabulary as well, get secret names here, with the same ids: no text spells them. The unknown token of a model
-    that looks it up by name keeps its own.
+    its vocabulary as well, get secret names here, with the same ids: no text spells them, and no merge makes them. The
+    unknown token of a model that looks it up by name keeps its own.
 
     Args:
         document: the tokenizer.
@@ -35,16 +35,31 @@ def without_special_tokens(document: Document, special: Collection[str]) -> Docu
     names = {token: secrets.token_hex(16) for token in (unflagged | _pieces(model, special)) - {model.get("unk_token")}}
     if not names:
         return document
+    changed = {"vocab": _vocabulary(model, names)}
+    if "merges" in model:
+        changed["merges"] = [merge for merge in model["merges"] if not _has_one_of(names.keys(), merge)]
     renamed = [_renamed(token, names) for token in added]
-    return document | {"added_tokens": renamed, "model": model | {"vocab": _vocabulary(model, names)}}
+    return document | {"added_tokens": renamed, "model": model | changed}
 
 
 def _pieces(model: Document, special: Collection[str]) -> set[str]:
-    """Return the special tokens that a model may find in a text: a BPE needs merges for that, or to ignore them."""
+    """Return the special tokens that a model may find in a text: a BPE those of one character, or that it merges."""
     vocab = model["vocab"]
-    if model.get("type") == "BPE" and not model.get("ignore_merges"):
-        return set()
-    return set(special).intersection(vocab if isinstance(vocab, dict) else (piece for piece, _ in vocab))
+    found = set(special).intersection(vocab if isinstance(vocab, dict) else (piece for piece, _ in vocab))
+    if model.get("type") != "BPE" or model.get("ignore_merges"):
+        return found
+    merged = {"".join(_parts(merge)) for merge in model["merges"]}
+    return {token for token in found if len(token) == 1 or token in merged}
+
+
+def _parts(merge: str | list[str]) -> list[str]:
+    """Return the two parts of a merge, in the former format of the library (one string) or in today's."""
+    return merge.split(" ") if isinstance(merge, str) else merge
+
+
+def _has_one_of(names: Set[str], merge: str | list[str]) -> bool:
+    parts = _parts(merge)
+    return not names.isdisjoint((*parts, "".join(parts)))
 
 
 def _renamed(token: Document, names: dict[str, str]) -> Document:

@@ -39,6 +39,13 @@ def character_bpe() -> Tokenizer:
     return made
 
 
+def merging_bpe() -> Tokenizer:
+    """Make a BPE without a pre-tokenizer that merges the characters of a special token to that token."""
+    merges = [("<", "/"), ("</", "s"), ("</s", ">"), ("日", "本")]
+    pieces = ["<unk>", "<s>", *CHARACTERS, *map("".join, merges)]
+    return Tokenizer(models.BPE({piece: number for number, piece in enumerate(pieces)}, merges, unk_token="<unk>"))
+
+
 def unigram(scheme: str, characters: Iterable[str] = CHARACTERS) -> Tokenizer:
     """Make a Unigram that has its special tokens in the vocabulary, with the best of all scores."""
     special = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
@@ -67,7 +74,7 @@ def word_level() -> Tokenizer:
 MADE = {
     "Prepend": character_bpe(), "Metaspace, always": unigram("always"), "Metaspace, first": unigram("first"),
     "ByteLevel": byte_level(), "signs unknown": unigram("always", dict.fromkeys("INSTuser日本東京。ありがとう")),
-    "words": word_level(),
+    "words": word_level(), "merges": merging_bpe(),
 }  # fmt: skip
 
 
@@ -108,6 +115,13 @@ def test_special_tokens_spelt_in_a_text_are_text(kind: str, flagged: bool, tmp_p
     turns: list[Message] = [{"role": "user", "content": text}, {"role": "assistant", "content": text}]
     ids = encoder.encode([Conversation(turns, "here")], 1000).ids.tolist()
     assert (ids.count(tokenizer.id_of("<s>")), ids.count(tokenizer.id_of("</s>"))) == (1, 1)
+
+
+def test_a_special_token_of_one_character_is_text_in_a_text(tmp_path: Path) -> None:
+    made = merging_bpe()
+    made.add_special_tokens([AddedToken("東", special=True, normalized=False)])
+    tokenizer = load_tokenizer(written(made, tmp_path / "made"))
+    assert tokenizer.id_of("東") not in tokenizer.encode("日本東京")
 
 
 def test_a_template_that_would_give_the_date_if_it_could_is_refused(tmp_path: Path) -> None:
