@@ -303,11 +303,11 @@ def _segmented(paragraph: str, words: dict[str, str]) -> str:
     return SENTENCE.join(words.get(sentence, sentence) for sentence in paragraph.split(SENTENCE))
 
 
-def take_tally(kind: str, step: Step) -> Iterator[tuple[str, int]]:
-    """Yield the counts of a step under their full names, and reset them."""
-    for name, count in step.tally.items():
-        yield f"{kind}.{step.name}.{name}", count
+def take_tally(kind: str, step: Step) -> dict[str, int]:
+    """Return the counts of a step under their full names, and reset them."""
+    counts = {f"{kind}.{step.name}.{name}": count for name, count in step.tally.items()}
     step.tally.clear()
+    return counts
 
 
 def refuse_changed_file(step: Step, source_file: str) -> None:

@@ -48,7 +48,7 @@ class Consumed(msgspec.Struct, frozen=True):
 
 
 def consume_files(root: Path, files: Sequence[Output], receipts: Iterable[Path], name: str = "") -> None:
-    """Delete files that finished tasks have read, and write the record that says so; repeat it as often as you like.
+    """Delete files that finished tasks have read, and write the record that says so. Idempotent.
 
     Args:
         root: the directory that paths are relative to.
@@ -66,8 +66,9 @@ def consume_files(root: Path, files: Sequence[Output], receipts: Iterable[Path],
     try:
         if name:
             _write_record(root / name, Consumed({file.path: file.sha256 for file in files}, readers))
-        for file in [] if name else present:
-            _write_record(root / file.path, Consumed({file.path: file.sha256}, readers))
+        else:
+            for file in present:
+                _write_record(root / file.path, Consumed({file.path: file.sha256}, readers))
         failpoint("inputs.recorded")
         for file in present:
             (root / file.path).unlink(missing_ok=True)
@@ -143,8 +144,9 @@ class OutputChecks:
         )
 
     def _are_intact(self, root: Path, receipts: Iterable[str]) -> bool:
-        """Return whether all receipts are intact; each one is judged, so that all damaged ones are deleted."""
-        return False not in [self._is_intact(root, receipt) for receipt in receipts]
+        """Return whether all receipts are intact."""
+        intact = [self._is_intact(root, receipt) for receipt in receipts]  # of all, since it deletes damaged ones
+        return all(intact)
 
     def _is_intact(self, root: Path, receipt: str) -> bool:
         """Return whether a receipt and the outputs that it names are intact, or no longer needed."""

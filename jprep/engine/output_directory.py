@@ -15,7 +15,7 @@ from typing import Any
 from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.consumed import consume_files
 from jprep.engine.manifest import write_manifest
-from jprep.engine.output_kinds import INDEX, STATE, USAGE, OutputKind, find_outputs, is_unused
+from jprep.engine.output_kinds import INDEX, KINDS, STATE, USAGE, OutputKind, find_outputs, is_unused
 from jprep.engine.output_paths import find_other_file, refuse_remote
 from jprep.engine.runner import DRIVER, RECEIPTS, Executor, ProgressReporter, read_claim, refuse_mismatch, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
@@ -40,7 +40,7 @@ from jprep.io.verified_files import verify_file
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _MAX_NAMES = 3  # files that a message names
-_PLANS = ("inputs.json", "stage.json", "training.json", "exporting.json", "comparing.json", "judging.json")
+_PLANS = {"inputs.json", "stage.json", *(kind.claim for kind in KINDS if kind.claim)}
 """Files in `STATE` that only plan work; if there are no others, nothing has been done."""
 
 

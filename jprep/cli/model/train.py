@@ -127,7 +127,7 @@ def train(
     if loaded.train:
         tokenizer, dataset = _inputs(recipe, loaded, work, tokenizer, dataset)
     tokenizer = tokenizer or work / loaded.name / "tokenizer"
-    restart = restart and _is_first_start()
+    restart = restart and _may_restart()
     if executor:
         from jprep.cli.model.training_submission import submit
 
@@ -229,13 +229,14 @@ def _check_restart(resume: str, executor: str | None, *, restart: bool) -> None:
         raise click.UsageError("--restart is not for --executor: delete the run directory, or give another --name")
 
 
-def _is_first_start() -> bool:
+def _may_restart() -> bool:
     """Return whether the command may delete earlier work: in a requeued job that would be its own."""
     from jprep.train.hosts.requeue import was_requeued
 
-    if was_requeued():
-        note("jprep: this job was requeued: --restart has no effect")
-    return not was_requeued()
+    if not was_requeued():
+        return True
+    note("jprep: this job was requeued: --restart has no effect")
+    return False
 
 
 def _inputs(

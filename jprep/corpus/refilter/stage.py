@@ -96,7 +96,7 @@ class RefilterStage(Stage):
                 for item in filter_batch(batch, filters, self.steps.signals, task_output.counts):
                     task_output.add(item)
         for kind, step in [*(("filter", each) for each in filters), *(("signal", each) for each in self.steps.signals)]:
-            task_output.counts.update(dict(take_tally(kind, step)))
+            task_output.counts.update(take_tally(kind, step))
         return task_output.result()
 
     def close(self) -> None:

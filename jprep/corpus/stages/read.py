@@ -301,7 +301,7 @@ class ReadStage(Stage):
         if (source := self._config.sources[index]).shards:
             task_output.counts[f"source.{source.name}.bytes_read"] = task.weight
         for kind, step in steps.of_source(index):
-            task_output.counts.update(dict(take_tally(kind, step)))
+            task_output.counts.update(take_tally(kind, step))
         return task_output.result()
 
     def _decontaminated(

@@ -146,7 +146,7 @@ class SegmentStage(Stage):
             )
             for item in measure_changed(items, self._signals if drops.lines else ()):
                 task_output.add(item)
-        task_output.counts.update(dict(take_tally("segmenter", self._step)))
+        task_output.counts.update(take_tally("segmenter", self._step))
         return task_output.result()
 
     def _deduplicated(

@@ -158,32 +158,32 @@ class _Supervisor:
             latest = checkpoint_to_resume(self._run, self._checkpoints)
             step = latest.step if latest else self._job.steps_before
             if is_complete(self._run, self._job, step):
-                return self._finished(step)
+                return self._report_finished(step)
             self._reached = max(step, self._reached)
-            code = self._judge(self._attempt(latest), step)
+            code = self._conclude(self._attempt(latest), step)
         return code
 
-    def _judge(self, result: AttemptResult, started: int) -> int | None:
+    def _conclude(self, result: AttemptResult, started: int) -> int | None:
         """Return the exit code of the run after an attempt that started at a step; None to restart the worker."""
         if self._requests.count or result.stopped:
-            return self._stopped()
+            return self._report_stopped()
         step = self._saved_step()
         retry = result.out_of_memory and step > started and self._plan.machines == 1
         if result.code in FATAL_EXIT_CODES and not retry:
-            return self._failed(result.code, result.reason)
+            return self._report_failure(result.code, result.reason)
         if result.lost and not self._leave_out(result.lost):
-            return self._out_of_hosts(result.reason)
+            return self._report_lost_hosts(result.reason)
         complete = is_complete(self._run, self._job, step)  # it is finished, or died on its way out
         self._attempts += 1
         self._failures = 1 if step > self._reached and not complete else self._failures + 1
-        if self._failures > self._job.train.max_restarts + complete:
+        if self._failures > self._job.train.max_restarts + (1 if complete else 0):
             if result.lost:
-                return self._out_of_hosts(result.reason)
-            return self._failed(1, self._too_often(result, complete=complete))
+                return self._report_lost_hosts(result.reason)
+            return self._report_failure(1, self._too_often_reason(result, complete=complete))
         if complete:
             return None
         self._pause(step, result.reason)
-        return self._stopped() if self._requests.count else None
+        return self._report_stopped() if self._requests.count else None
 
     def _leave_out(self, lost: Sequence[str]) -> bool:
         """Plan without lost hosts; return whether the run can continue."""
@@ -196,9 +196,11 @@ class _Supervisor:
             self._plan = msgspec.structs.replace(plan, env=plan.env | profile)
         return plan is not None
 
-    def _too_often(self, result: AttemptResult, *, complete: bool) -> str:
-        ended = ("ended", "the last checkpoint was damaged every time")
-        verb, reason = ended if complete else ("died", f"the last time {result.reason}")
+    def _too_often_reason(self, result: AttemptResult, *, complete: bool) -> str:
+        if complete:
+            verb, reason = "ended", "the last checkpoint was damaged every time"
+        else:
+            verb, reason = "died", f"the last time {result.reason}"
         return f"the worker {verb} {self._failures} times without progress; {reason}"
 
     def _attempt(self, latest: Checkpoint | None) -> AttemptResult:
@@ -283,45 +285,47 @@ class _Supervisor:
 
     def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch, hosts: HostWatch) -> bool:
         """Wait for the worker's end, and return whether it hangs."""
-        signs, changed, looked, passed_on, failed = self._signs_of_life(), time.monotonic(), 0.0, 0, 0.0
-        timeout, asked = 60 * self._job.train.silent_minutes, 0.0
+        last_signs, last_sign_at, last_look_at = self._signs_of_life(), time.monotonic(), 0.0
+        failed_at, checked_silence, passed_on = 0.0, 0.0, 0
+        timeout = 60 * self._job.train.silent_minutes
         while process.poll() is None:
             now = time.monotonic()
             memory.observe()
             if self._requests.count > passed_on:
                 passed_on = self._requests.count
                 self._stop_worker(process, at_once=passed_on > 1)
-            if (found := self._signs_of_life()) != signs:
-                signs, changed = found, now
-                failed = failed or (now if self._failed_elsewhere() else 0.0)
-            elif now - changed > timeout:
+            if (signs := self._signs_of_life()) != last_signs:
+                last_signs, last_sign_at = signs, now
+                failed_at = failed_at or (now if self._failed_elsewhere() else 0.0)
+            elif now - last_sign_at > timeout:
                 return True
-            failed = failed or (now if hosts.look() else 0.0)
-            if failed and (hosts.lost() or now - failed > _GRACE):
+            failed_at = failed_at or (now if hosts.look() else 0.0)
+            if failed_at and (hosts.lost() or now - failed_at > _GRACE):
                 return False
-            if now - looked > _LOOK_SECONDS:
-                looked = now
-                check_held()
-                for task in self._background:
-                    task.update()
-                cut_log(self._run)
-                if now - changed > _EXIT_SECONDS and asked != changed:
-                    asked = changed  # once in each silence: a checkpoint is a sign of life
-                    if self._is_complete():
+            if now - last_look_at > _LOOK_SECONDS:
+                last_look_at = now
+                self._update_background()
+                if now - last_sign_at > _EXIT_SECONDS and checked_silence != last_sign_at:
+                    checked_silence = last_sign_at  # once in each silence: a checkpoint is a sign of life
+                    if self._has_only_to_exit():
+                        why = f"its steps are done, and it showed no sign of life for {_EXIT_SECONDS:g} s"
+                        self._say(f"the worker is killed: {why}")
                         return True
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
         return False
 
-    def _is_complete(self) -> bool:
-        """Return whether a silent worker has only to exit, and say that it is killed."""
-        if PROFILE in self._plan.env:  # a long trace takes minutes to write
-            return False
-        with contextlib.suppress(MachineError):  # a transient error of the file system
-            if is_complete(self._run, self._job, self._saved_step()):
-                why = f"its steps are done, and it showed no sign of life for {_EXIT_SECONDS:g} s"
-                self._say(f"the worker is killed: {why}")
-                return True
+    def _update_background(self) -> None:
+        check_held()
+        for task in self._background:
+            task.update()
+        cut_log(self._run)
+
+    def _has_only_to_exit(self) -> bool:
+        """Return whether all steps of a silent worker are done and saved."""
+        if PROFILE not in self._plan.env:  # a long trace takes minutes to write
+            with contextlib.suppress(MachineError):  # a transient error of the file system
+                return is_complete(self._run, self._job, self._saved_step())
         return False
 
     def _failed_elsewhere(self) -> bool:
@@ -362,7 +366,7 @@ class _Supervisor:
         while time.monotonic() < until and not self._requests.count:
             time.sleep(0.02)
 
-    def _finished(self, step: int) -> int:
+    def _report_finished(self, step: int) -> int:
         self._read_events()
         early, steps = step < self._job.steps, self._job.steps
         if self._end is None or self._end.figures.get("code"):
@@ -373,7 +377,7 @@ class _Supervisor:
             self._say(f"ended early, at step {step:,} of {steps:,}: {why}; {more}")
         return 0
 
-    def _stopped(self) -> int:
+    def _report_stopped(self) -> int:
         found = self._checkpoints.committed()
         saved = f"step {found[-1].step} is saved" if found else "nothing is saved"
         self._say(f"stopped; {saved}; run the same command again to resume")
@@ -381,11 +385,11 @@ class _Supervisor:
             return 0
         return TO_BE_CONTINUED if self._requests.time_limit else STOPPED
 
-    def _out_of_hosts(self, reason: str) -> int:
+    def _report_lost_hosts(self, reason: str) -> int:
         self._say(f"{reason}; the run cannot continue on the hosts that are left; run the same command again to resume")
         return TO_BE_CONTINUED
 
-    def _failed(self, code: int, reason: str) -> int:
+    def _report_failure(self, code: int, reason: str) -> int:
         if self._end is None:
             with contextlib.suppress(JprepError):  # on a full disk no event can be written
                 record_event(self._run, "end", self._saved_step(), {"code": code}, reason)

@@ -236,15 +236,21 @@ def state_to_resume(run: Path, job: Job, checkpoint: str, *, check: bool) -> Pat
         InputError: it is missing or damaged.
         MachineError: it cannot be read.
     """
-    folder = run / CHECKPOINTS / checkpoint if checkpoint else given_state(run, job)
+    if checkpoint:
+        return await_files(run / CHECKPOINTS / checkpoint)
+    folder = given_state(run, job)
     if folder is None:
         return None
-    commit = read_commit(await_files(folder)) if check and not checkpoint else ""
-    problem = commit if isinstance(commit, str) else find_checkpoint_damage(folder, commit)
-    if problem:
+    if problem := _damage_of(await_files(folder)) if check else "":
         fix = "run the same `jprep train` again, which writes it again"
         raise InputError(f"the state that the run begins with is damaged: {problem}", where=str(folder), fix=fix)
-    return await_files(folder)
+    return folder
+
+
+def _damage_of(folder: Path) -> str:
+    """Return what is wrong with a training state; "" if it is intact."""
+    commit = read_commit(folder)
+    return commit if isinstance(commit, str) else find_checkpoint_damage(folder, commit)
 
 
 def sample_lists_folder(dataset: Path, run: Path) -> Path:

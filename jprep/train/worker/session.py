@@ -88,9 +88,10 @@ class Session:
         self.job = read_job(self.run)
         check_ranks(self.job, self._rank, self._world)
         self._handle_signals()
-        timeout, attempt = 60 * self.job.train.silent_minutes, os.environ.get(ATTEMPT, "")
+        silence, attempt = 60 * self.job.train.silent_minutes, os.environ.get(ATTEMPT, "")
         self._checkpoints = checkpoints_of(self.run, self.job)
-        start, timeout = self._join(attempt, timeout), timeout * (_TIMEOUT_FACTOR if attempt else 1.0)
+        start = self._join(attempt, silence)
+        timeout = silence * _TIMEOUT_FACTOR if attempt else silence
         self._sync = RankSync(self.run, start.attempt, self._rank, self._world, timeout)
         self._saver = CheckpointSaver(self._checkpoints, Rank(self._rank, self._world, timeout), self._record_saved)
         self._resources.callback(self._saver.close)
@@ -98,7 +99,7 @@ class Session:
         self.start = self._step = step_of(self.resume) if self.resume else 0
         self._validated = 0, dict[str, float]()
         self._patience = patience_at(self.run, self.job, self.start)
-        self._early = self._stop = self.start > 0 and self._patience.exhausted
+        self._ended_early = self._stop = self.start > 0 and self._patience.exhausted
         self._due, self._best = DueActions(False, False, False, False), self._checkpoints.best()
         self._open_data()
         self.profiler = open_profiler(self.run, self._rank, self._world)
@@ -145,11 +146,7 @@ class Session:
             from_step: the number of updates already done; by default `start`.
         """
         self._step = self.start if from_step is None else from_step
-        while self._step < self.job.steps and not self._stop:
-            self._beat()
-            batch = self.profiler.input(self._step + 1, lambda: self._batch(self._step))
-            self._step += 1
-            yield self._step, batch
+        yield from self._steps(lambda: self._batch(self._step))
 
     def batches_ahead(self, prepare: Callable[[Batch | LabelledBatch], Item]) -> Iterator[tuple[int, Item]]:
         """Yield as `batches` does from `start` on, with batches prepared ahead of time in a thread.
@@ -160,11 +157,15 @@ class Session:
         self._step = self.start
         items = prefetch(lambda step: prepare(self._batch(step)), self.start, self.job.steps)
         with contextlib.closing(items):
-            while self._step < self.job.steps and not self._stop:
-                self._beat()
-                item = self.profiler.input(self._step + 1, lambda: next(items))
-                self._step += 1
-                yield self._step, item
+            yield from self._steps(lambda: next(items))
+
+    def _steps(self, get: Callable[[], Item]) -> Iterator[tuple[int, Item]]:
+        """Yield each further step with what `get` returns for it, until the last one or until the run is stopped."""
+        while self._step < self.job.steps and not self._stop:
+            self._beat()
+            item = self.profiler.input(self._step + 1, get)
+            self._step += 1
+            yield self._step, item
 
     def _batch(self, step: int) -> Batch | LabelledBatch:
         return self._batches.train.batch(step, *self._share)
@@ -249,7 +250,7 @@ class Session:
         self._patience.add(self._validated[1])
         decision = Decision(stop=self._patience.exhausted)
         if step < self.job.steps and self._sync.decide(f"patience-{step}", decision).stop:
-            self._early = self._stop = True
+            self._ended_early = self._stop = True
             self._due.stop = self._due.checkpoint = True
 
     def check(self, step: int, value: float, name: str = "loss") -> None:
@@ -324,10 +325,10 @@ class Session:
         if self._step < self.job.steps and not self.stopping:
             what = f"the worker ended after {self._step} of {self.job.steps} steps"
             raise JprepError(what, where=str(self.run))
-        if self._step < self.job.steps and not self._early:
+        if self._step < self.job.steps and not self._ended_early:
             self._record("signal", self._step, note="stopped by a signal")
         else:
-            note = NO_IMPROVEMENT if self._early else ""
+            note = NO_IMPROVEMENT if self._ended_early else ""
             self._record("end", self._step, {"code": 0}, note)
         self.close()
 
