@@ -248,4 +248,4 @@ def read_comparison(folder: Path) -> Comparison:
         ConfigError: the directory holds no finished comparison.
         DamagedError: the file is damaged.
     """
-    return read_manifest(folder / COMPARE_JSON, Comparison, what="comparison", command="jprep compare", work="work")
+    return read_manifest(folder / COMPARE_JSON, Comparison, what="comparison", command="jprep compare")

@@ -133,9 +133,7 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         ConfigError: the folder holds no finished corpus, or one written by a later version of jprep.
     """
-    found = manifest.read_manifest(
-        folder / MANIFEST, Manifest, what="corpus", command="jprep corpus build", work="build", again="builds"
-    )
+    found = manifest.read_manifest(folder / MANIFEST, Manifest, what="corpus", command="jprep corpus build")
     if found.format > FORMAT:
         what = f"this corpus has format {found.format}; this version of jprep reads formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {found.jprep} or later")

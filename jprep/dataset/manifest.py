@@ -225,9 +225,7 @@ def read_dataset(folder: Path) -> DatasetManifest:
     Raises:
         ConfigError: the directory holds no finished dataset.
     """
-    return read_manifest(
-        folder / DATASET_JSON, DatasetManifest, what="dataset", command="jprep dataset pack", work="packing"
-    )
+    return read_manifest(folder / DATASET_JSON, DatasetManifest, what="dataset", command="jprep dataset pack")
 
 
 def find_split(dataset: DatasetManifest, name: str, where: Path) -> Split:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _MOST = 3  # outputs that an error names
 
 
-def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: str, again: str = "makes") -> T:
+def read_manifest(path: Path, kind: type[T], *, what: str, command: str) -> T:
     """Read a manifest.
 
     Args:
@@ -24,8 +24,6 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
         kind: its type.
         what: the output, e.g. `corpus`.
         command: the command that makes it, e.g. `jprep corpus build`.
-        work: the command's work as a noun, e.g. `build`.
-        again: the same as a verb, for doing it again.
 
     Raises:
         ConfigError: it does not exist.
@@ -35,12 +33,12 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
     try:
         return decode_checksummed(path.read_bytes(), kind)
     except (FileNotFoundError, NotADirectoryError) as error:
-        fix = f"give the directory of `{command} -o`; if the {work} was interrupted, run it again"
+        fix = f"give the directory of `{command} -o`; if it was interrupted, run it again"
         if inside := _finished_inside(path.parent, what):
             fix = f"give {' or '.join(map(str, inside[:_MOST]))}"
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
     except ValueError as error:
-        fix = f"`{command} … --restart` {again} it again"
+        fix = f"run `{command} … --restart` to make it again"
         raise DamagedError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
     except OSError as error:
         raise translate_os_error(error) from error

@@ -81,9 +81,7 @@ def read_card(folder: Path) -> TokenizerCard:
 
 def read_own_card(folder: Path) -> TokenizerCard:
     """Read the `card.json` of a directory, also of an extended tokenizer; see `read_card`."""
-    card = read_manifest(
-        folder / CARD_JSON, TokenizerCard, what="tokenizer", command="jprep tokenizer train", work="training"
-    )
+    card = read_manifest(folder / CARD_JSON, TokenizerCard, what="tokenizer", command="jprep tokenizer train")
     if card.format > FORMAT:
         what = f"this tokenizer has format {card.format}; this jprep reads formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {card.jprep} or later")

@@ -109,9 +109,7 @@ def read_card(folder: Path) -> QualityCard:
         ConfigError: there is none.
         DamagedError: it is damaged.
     """
-    return manifest.read_manifest(
-        folder / CARD, QualityCard, what="quality model", command="jprep quality train", work="training", again="trains"
-    )
+    return manifest.read_manifest(folder / CARD, QualityCard, what="quality model", command="jprep quality train")
 
 
 def load_model(folder: Path) -> QualityModel:

@@ -81,9 +81,7 @@ def read_card(folder: Path) -> LabelCard:
         ConfigError: there are no finished labels.
         DamagedError: it is damaged.
     """
-    return manifest.read_manifest(
-        folder / MANIFEST, LabelCard, what="set of labels", command="jprep quality judge", work="run", again="makes"
-    )
+    return manifest.read_manifest(folder / MANIFEST, LabelCard, what="set of labels", command="jprep quality judge")
 
 
 def read_labels(folder: Path) -> list[Label]:
