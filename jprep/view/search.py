@@ -140,7 +140,8 @@ class Searches:
         """Return the search for a query, new or kept."""
         with self._lock:
             if query.key not in self._kept:
-                self._kept[query.key] = (Search if query.has_conditions else EveryRow)(self._files, query)
+                kind = Search if query.has_conditions else EveryRow
+                self._kept[query.key] = kind(self._files, query)
             self._kept.move_to_end(query.key)
             while len(self._kept) > _SEARCHES:
                 self._kept.popitem(last=False)

@@ -164,7 +164,8 @@ def _show(prediction: Prediction, *, as_json: bool, layout: Layout) -> None:
         echo(line)
     for kind in ("note", "error"):
         if message := getattr(prediction, kind):
-            (note if kind == "note" else error)(f"jprep: {kind}: {message}: {one_line(_short(prediction.text))}")
+            show = note if kind == "note" else error
+            show(f"jprep: {kind}: {message}: {one_line(_short(prediction.text))}")
 
 
 def _lines_of(prediction: Prediction, *, layout: Layout) -> Iterable[str]:

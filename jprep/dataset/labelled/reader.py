@@ -146,7 +146,8 @@ def read_records(path: Path, config: LabelledConfig, wanted: Sequence[str] = ())
 
 
 def _row(location: str, record: Mapping[str, Any], config: LabelledConfig, task: LabelledTask) -> LabelledRow:
-    label = (_name if task == "classify" else _score)(_value(record, config.label, location), location)
+    parse_label = _name if task == "classify" else _score
+    label = parse_label(_value(record, config.label, location), location)
     text = _text(record, config.text, location)
     pair = _text(record, config.pair, location) if config.pair else ""
     number = _number(_value(record, config.fold, location), location) if config.fold else 0
