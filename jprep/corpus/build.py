@@ -94,12 +94,12 @@ def build(
     """
     if not recipe.corpus.sources:
         raise ConfigError("the recipe has no sources", where=recipe.name, fix="add a [[corpus.sources]] table")
-    out = output_directory(folder)
+    out = corpus_directory(folder)
     with out.claim():
         return _Build(recipe, out, executor, progress, find).run(restart=restart)
 
 
-def output_directory(folder: Path) -> OutputDirectory:
+def corpus_directory(folder: Path) -> OutputDirectory:
     """Return the output directory of a corpus, with the patterns of its files."""
     return OutputDirectory(folder, CORPUS, files=_FILES)
 
@@ -187,9 +187,9 @@ class _Build:
         if self._needs_dedup:
             receipts.append(self._deduplicate(receipts[0], read_stage.metadata))
         repeated = self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1]))
-        return self._seal(receipts, repeated, *self._found_items(read_stage, receipts[0]))
+        return self._seal(receipts, repeated, *self._write_found_items(read_stage, receipts[0]))
 
-    def _found_items(self, read_stage: ReadStage, read: list[Receipt]) -> tuple[list[ItemCounts], list[Output]]:
+    def _write_found_items(self, read_stage: ReadStage, read: list[Receipt]) -> tuple[list[ItemCounts], list[Output]]:
         """Write the lists of items of test sets; return what was found, and the files."""
         if (decontaminator := read_stage.decontaminator) is None:
             return [], []

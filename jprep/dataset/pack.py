@@ -243,7 +243,7 @@ class _Packing:
         if restart:
             self._out.restart()
         if self._out.finished:
-            return self._finished()
+            return self._verify_finished()
         plan = self._plan
         state = f"{STATE}/{EncodeStage.name}/"
         encoding = EncodeStage(plan.corpus, plan.tokenizer.folder, plan.placement, plan.made_from, state)
@@ -260,7 +260,7 @@ class _Packing:
     def _stage(self, stage: Stage) -> list[Receipt]:
         return self._out.run_stage(stage, self._executor, self._progress)
 
-    def _finished(self) -> DatasetManifest:
+    def _verify_finished(self) -> DatasetManifest:
         """Return the manifest of a finished dataset if it is the requested one and its files are intact."""
         dataset = read_dataset(self._folder)
         files = [file for split in dataset.splits for file in split.files]

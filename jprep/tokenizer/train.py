@@ -75,7 +75,7 @@ def train(
         JprepError: any other failure; finished counts are kept, and the same call resumes.
     """
     kind = _kind_of(config)
-    out = output_directory(folder, kind.files)
+    out = tokenizer_directory(folder, kind.files)
     with out.claim():
         return kind(data, config, out, executor, progress).run(restart=restart)
 
@@ -88,7 +88,7 @@ def _kind_of(config: TokenizerConfig) -> type[Training]:
     return ExtensionTraining
 
 
-def output_directory(folder: Path, files: tuple[str, ...] = FILES) -> OutputDirectory:
+def tokenizer_directory(folder: Path, files: tuple[str, ...] = FILES) -> OutputDirectory:
     """Return the output directory of a tokenizer, with the names of its files."""
     return OutputDirectory(folder, TOKENIZER, files=(*files, README))
 
@@ -160,7 +160,7 @@ class Training:
         if restart:  # a model of another type would leave files that loaders prefer
             self._out.restart()
         if self._out.finished:
-            return self._finished()
+            return self._verify_finished()
         self._out.resume(self._made_from)
         counted = self._data.count(self._config, self._state, self._executor, self._progress)
         failpoint("tokenizer.counted")
@@ -186,7 +186,7 @@ class Training:
         self._progress.begin("scoring", 0)
         return learnt
 
-    def _finished(self) -> TokenizerCard:
+    def _verify_finished(self) -> TokenizerCard:
         """Return the card of a finished tokenizer if it is the requested one and its files are intact."""
         self._data.check_comparable(self._folder)
         card = read_own_card(self._folder)

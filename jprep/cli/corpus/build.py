@@ -79,7 +79,7 @@ def build(
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.corpus.stats import show
     from jprep.corpus.build import build as build_corpus
-    from jprep.corpus.build import output_directory, stage_names
+    from jprep.corpus.build import corpus_directory, stage_names
     from jprep.engine.executors.worker import tune_memory
 
     if isinstance(output, Path):
@@ -90,7 +90,7 @@ def build(
     own = work / loaded.name / "corpus"
     folder = output if isinstance(output, Path) else own
     if dry_run:
-        output_directory(folder).check()
+        corpus_directory(folder).check()
         _show_plan(loaded, folder, describe_executor(loaded.executor, executor, workers))
         show_scripts(loaded.executor, executor, [(folder, stage_names(loaded.corpus))])
         return

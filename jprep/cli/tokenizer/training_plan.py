@@ -36,9 +36,9 @@ def show_plan(data: TrainingData, recipe: Recipe, folder: Path, workers: int | N
     """
     from jprep.cli.cluster.scripts import show_scripts
     from jprep.tokenizer.config import TokenizerConfig
-    from jprep.tokenizer.train import output_directory
+    from jprep.tokenizer.train import tokenizer_directory
 
-    output_directory(folder).check()
+    tokenizer_directory(folder).check()
     config = recipe.tokenizer or TokenizerConfig()
     lines = [*_describe_data(data, recipe.corpus), *_describe_model(config)]
     where = describe_executor(recipe.executor, executor, workers)

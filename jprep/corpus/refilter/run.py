@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.build import output_directory
+from jprep.corpus.build import corpus_directory
 from jprep.corpus.refilter.request import FilterRequest
 from jprep.corpus.refilter.stage import RefilterStage
 from jprep.corpus.store import DOCUMENTS, FORMAT, REJECTS, TOTALS_PREFIX, Manifest, read_manifest, schema_metadata
@@ -56,7 +56,7 @@ def refilter(
         raise ConfigError("a corpus cannot be filtered into its own directory", where=str(folder), fix=_OTHER)
     if not (request.filters or any(request.source_filters.values()) or request.signals or request.line_signals):
         raise ConfigError("nothing to filter by", where=str(source), fix="give filters, or signals to keep")
-    out, before = output_directory(folder), manifest.made_from.get("filtered", [])
+    out, before = corpus_directory(folder), manifest.made_from.get("filtered", [])
     with out.claim():
         out.refuse_foreign_files()
         label = f"{RefilterStage.name}{len(before) + 1 if before else ''}"

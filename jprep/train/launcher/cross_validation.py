@@ -19,7 +19,7 @@ from jprep.train.job.push import PushConfig
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.results.deletion import check_restart, delete_run
-from jprep.train.run.directory import fold_runs, output_directory, read_job
+from jprep.train.run.directory import fold_runs, read_job, run_directory
 from jprep.train.run.events import read_events
 from jprep.train.run.log import Say, on_stderr
 from jprep.train.trackers.check import check_trackers
@@ -137,7 +137,7 @@ def _delete_folds(train: TrainConfig, new: list[Path]) -> None:
     folders = sorted(folder for folder in {*new, *fold_runs(run)} if not folder.is_symlink())
     check_restart(fold_mirror(train.checkpoint.mirror, folder.name) for folder in folders)
     for folder in (each for each in folders if each.exists()):
-        with output_directory(folder).claim():
+        with run_directory(folder).claim():
             pass
     (run / FOLDS).unlink(missing_ok=True)
     for folder in folders:

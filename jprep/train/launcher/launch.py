@@ -45,8 +45,8 @@ from jprep.train.run.directory import (
     INIT_HASH,
     checkpoints_of,
     open_run,
-    output_directory,
     read_job,
+    run_directory,
     sample_lists_folder,
 )
 from jprep.train.run.log import Say, on_stderr
@@ -195,7 +195,7 @@ def prepare_run(
         raise ConfigError("the recipe has no [train] section", where=_WHERE, fix=fix)
     train, planner = parse_train_config(section, _WHERE), load_backend(backend)
     options = backend_options(train, planner)
-    output_directory(run).check()
+    run_directory(run).check()
     sources = find_hooks(train, planner)
     if train.checkpoint.mirror and not dry:
         check_mirror(train.checkpoint.mirror)
@@ -264,7 +264,7 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
     job = read_job(run)  # with the jobs that an extended one continues
     if job.chat:
         _say_counts(job.chat, say)
-    with output_directory(run).claim():  # whoever holds the lock deletes unfinished files
+    with run_directory(run).claim():  # whoever holds the lock deletes unfinished files
         copy_hook_files(run, prepared.hook_files)
         _ensure_initial_weights(run, job, say)
         ensure_given_state(run, job, say)

@@ -56,7 +56,7 @@ _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
 _OTHER_JOB = f"use the options of the first command again, {OTHER_RUN}"
 
 
-def output_directory(run: Path) -> OutputDirectory:
+def run_directory(run: Path) -> OutputDirectory:
     """Return the run directory as an `OutputDirectory` that knows the names of a run's files."""
     folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS, HOOKS, START))
     return OutputDirectory(run, RUN, files=("*.json", INIT, INIT_HASH, *folders))
@@ -79,7 +79,7 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
         MachineError: another process trains there, or the directory is not writable.
         ConfigError: the directory holds something else, or the dataset or the tokenizer does not exist.
     """
-    out = output_directory(run)
+    out = run_directory(run)
     with out.claim():
         if (run / JOB).exists():
             job = _resumed_job(job, run, say)

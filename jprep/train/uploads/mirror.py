@@ -20,7 +20,7 @@ from jprep.train.job.config import Job
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.commit import COMMIT, Commit
 from jprep.train.run.data_lock import DATA_LOCK
-from jprep.train.run.directory import ENVIRONMENT, JOB, checkpoints_of, output_directory
+from jprep.train.run.directory import ENVIRONMENT, JOB, checkpoints_of, run_directory
 from jprep.train.run.events import EVENTS
 from jprep.train.run.log import LOG, Say, on_stderr
 from jprep.train.trackers.tensorboard import TENSORBOARD
@@ -57,7 +57,7 @@ def open_mirror(run: Path, job: Job, say: Say) -> Iterator[Mirror | None]:
     if not url:
         yield None
         return
-    with output_directory(run).claim():
+    with run_directory(run).claim():
         ownership = Ownership(url, run / STAGED / _TOKEN, say)
         try:
             damaged = restore_run(run, job, MirroredRun(url), say)
