@@ -167,21 +167,34 @@ def _loading(content: CardContent) -> Iterator[str]:
         yield from loading_lines(content.job, content.exported.task)
         return
     yield from ("```python", *_snippet(content).split("\n"), "```", "")
+    if lines := _input_lines(content):
+        yield from (*lines, "")
+
+
+def _input_lines(content: CardContent) -> list[str]:
+    """Return the lines on what input the model takes; none for a user's own head."""
     if not content.tokenizer:
-        yield from ("It comes without a tokenizer, as it was trained without one.", "")
-    elif content.tokenizer.config.boundaries == "hard":
-        yield "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw"
-        yield from ("text by themselves.", "")
-    elif content.tokenizer.config.boundaries == "spaces":
-        yield from ("Its tokenizer takes text with spaces between words.", "")
-    elif content.exported.task == "sft":
-        yield "`apply_chat_template` (it needs Jinja2) writes messages as in training, and `generate` stops where the"
-        yield from ("answer ends. `jprep infer .` asks it from the command line.", "")
-    elif content.exported.task == "rtd":
-        yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and this'
-        yield from ("directory as `model.init` does so, and so do `AutoModelFor…` classes.", "")
-    elif HEAD_PARAMETERS not in content.job.model:
-        yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
+        return ["It was trained without a tokenizer, so none is included."]
+    if content.tokenizer.config.boundaries == "hard":
+        return [
+            "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw",
+            "text by themselves.",
+        ]
+    if content.tokenizer.config.boundaries == "spaces":
+        return ["Its tokenizer takes text with spaces between words."]
+    if content.exported.task == "sft":
+        return [
+            "`apply_chat_template` (it needs Jinja2) writes messages as in training, and `generate` stops where the",
+            "answer ends. Use `jprep infer .` to query it from the command line.",
+        ]
+    if content.exported.task == "rtd":
+        return [
+            'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and this',
+            "directory as `model.init` does so, and so do `AutoModelFor…` classes.",
+        ]
+    if HEAD_PARAMETERS in content.job.model:
+        return []
+    return ["It takes raw text. Use `jprep infer .` to query it from the command line."]
 
 
 def _snippet(content: CardContent) -> str:
@@ -206,8 +219,7 @@ def _data(content: CardContent) -> Iterator[str]:
         if len(files) > _SHOWN:
             yield f"  - and {len(files) - _SHOWN:,} more files"
     yield from (
-        f"- `{place}` sha256 `{file.sha256}`; its licence is for its owner to say"
-        for place, file in content.files.items()
+        f"- `{place}` sha256 `{file.sha256}`; licence unknown: ask its owner" for place, file in content.files.items()
     )
     yield ""
     if content.dataset:
