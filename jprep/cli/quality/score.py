@@ -23,7 +23,13 @@ _BAR = 40
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FINISHED_OUTPUT)
 @click.option("--model", required=True, type=FINISHED_OUTPUT, help="Directory of `jprep quality train`.")
 @click.option("--field", default="text", show_default=True, help="Field with the text, in JSONL and Parquet files.")
-@click.option("--examples", type=click.IntRange(0, 1000), default=3, show_default=True, help="Examples of each end.")
+@click.option(
+    "--examples",
+    type=click.IntRange(0, 1000),
+    default=3,
+    show_default=True,
+    help="Documents to show with the lowest and with the highest scores.",
+)
 @AS_JSON
 def score(paths: tuple[Path, ...], model: Path, field: str, examples: int, as_json: bool) -> None:
     """Show how a classifier scores the documents of corpora and files.

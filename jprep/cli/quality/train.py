@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 @click.option(
     "--max-documents", type=int, default=100_000, show_default=True, help="Documents of each class to use at most."
 )
-@click.option("--passes", type=int, default=3, show_default=True, help="How often each document is seen.")
-@click.option("--learning-rate", type=float, default=4.0, show_default=True, help="Size of a step.")
+@click.option("--passes", type=int, default=3, show_default=True, help="Passes over the documents.")
+@click.option("--learning-rate", type=float, default=4.0, show_default=True, help="Learning rate of AdaGrad.")
 @click.option(
     "--ngrams", default="2-4", show_default=True, metavar="A-B", help="Lengths of the n-grams, in characters."
 )
 @click.option("--bits", type=int, default=20, show_default=True, help="The model has 2 ** BITS weights of two bytes.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Draws other documents, in another order.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed for the choice and order of documents.")
 @RESTART
 @AS_JSON
 def train(

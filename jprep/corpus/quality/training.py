@@ -54,9 +54,9 @@ class QualityConfig(ConfigSection, frozen=True):
     Attributes:
         ngrams: the features.
         max_documents: documents of each class that are used, drawn by a hash of their text.
-        passes: how often each is seen.
-        learning_rate: size of a step.
-        seed: draws other documents, in another order.
+        passes: passes over the documents.
+        learning_rate: learning rate of AdaGrad.
+        seed: for the choice and order of documents.
     """
 
     ngrams: NgramConfig = NgramConfig()
@@ -168,7 +168,7 @@ def _train(
 
 
 class _Learner:
-    """The weights while they are trained: Adagrad on mini-batches, the classes balanced.
+    """The weights while they are trained: AdaGrad on mini-batches, the classes balanced.
 
     Args:
         config: the options.
