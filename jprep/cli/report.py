@@ -33,8 +33,8 @@ _FILE = click.Path(path_type=Path)
     "Always searched: `inputs` beside the corpus, `downloads`, and the files of the current directory.",
 )
 @click.option("--beside", multiple=True, metavar="DIR|NAME", help="Another tokenizer to show beside those of PATH.")
-@click.option("--text", "texts", multiple=True, type=_FILE, help="A text file for tokenizers to cut.")
-@click.option("--samples", "prompts", multiple=True, metavar="TEXT", help="A text for checkpoints of runs to continue.")
+@click.option("--text", "texts", multiple=True, type=_FILE, help="A text file to tokenize.")
+@click.option("--samples", "prompts", multiple=True, metavar="TEXT", help="A prompt to run on each kept checkpoint.")
 @AS_JSON
 def report(
     paths: tuple[Path, ...],

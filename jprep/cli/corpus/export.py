@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     type=click.Choice(["sentence", "paragraph"]),
     default="sentence",
     show_default=True,
-    help="What a line of text and words is.",
+    help="Unit per line, for text and words.",
 )
-@click.option("--no-blank-lines", is_flag=True, help="Write no blank line after each document.")
+@click.option("--no-blank-lines", is_flag=True, help="Omit the blank line after each document.")
 @click.option(
     "--lines-per-file",
     type=click.IntRange(1),

@@ -18,7 +18,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--config", type=_PATH, help="bert_config.json. Default: the one beside the checkpoint.")
 @click.option("--vocab", type=_PATH, help="vocab.txt. Default: the one beside the checkpoint.")
 @click.option(
-    "--part", type=click.Choice(["discriminator", "generator"]), help="The half of ELECTRA. Default: discriminator."
+    "--part",
+    type=click.Choice(["discriminator", "generator"]),
+    help="Which ELECTRA model to convert. Default: discriminator.",
 )
 @click.option("--tokenizer", type=_PATH, help="The tokenizer of a fairseq checkpoint's data.")
 @click.option("--dict", "dictionary", type=_PATH, help="The dict.txt of fairseq, if it is not the tokenizer's.")

@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="What finds words. Default: the first that works here, else none.",
 )
-@click.option("--name", help="Names the directory of outputs. Default: that of the file, or the source.")
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing: use defaults for what is not given.")
+@click.option(
+    "--name", help="Name of the recipe and of its output directory. Default: the name of the file, or of the source."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not prompt; use defaults for missing options.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 def init(file: Path | None, yes: bool, force: bool, **given: Any) -> None:
     """Write a commented recipe of your own, after a few questions on a terminal.

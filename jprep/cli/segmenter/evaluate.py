@@ -23,10 +23,14 @@ _SHOWN = 60  # characters of each side of a difference
 @click.argument("gold", nargs=-1, required=True, metavar="GOLD...", type=FILE)
 @click.option("--using", type=SEGMENTER, default="pointwise", show_default=True, metavar="NAME")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set an option of the segmenter.")
-@click.option("--against", type=SEGMENTER, metavar="NAME", help="Another segmenter; how far both agree is shown, too.")
+@click.option("--against", type=SEGMENTER, metavar="NAME", help="Another segmenter to compare with.")
 @click.option("--against-set", multiple=True, metavar="KEY=VALUE", help="Set an option of the other segmenter.")
 @click.option(
-    "--differences", type=click.IntRange(0, 1000), default=10, show_default=True, help="How many to show of each kind."
+    "--differences",
+    type=click.IntRange(0, 1000),
+    default=10,
+    show_default=True,
+    help="Differences to show of each kind.",
 )
 @AS_JSON
 def evaluate(

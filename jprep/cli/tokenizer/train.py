@@ -33,7 +33,11 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special", "extends")
 @click.option("--model", type=click.Choice(["bpe", "byte-bpe", "unigram", "wordpiece", "words"]), help="Default: bpe.")
 @click.option("--vocab-size", type=int, metavar="N", help="All ids, special tokens and bytes included. Default: 32000.")
 @click.option("--alphabet", type=int, metavar="N", help="Characters with their own piece. Default: cover 99.95 %.")
-@click.option("--boundaries", type=click.Choice(list(_ALL_BOUNDARIES)), help="Use of words. Default: train.")
+@click.option(
+    "--boundaries",
+    type=click.Choice(list(_ALL_BOUNDARIES)),
+    help="How word boundaries restrict pieces. Default: train.",
+)
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help=f"{_SETS}; or a further token.")
 @click.option("--extends", metavar="TOKENIZER", help="Add pieces to this tokenizer: a folder, or a name on the Hub.")
 @click.option("--segmenter", type=SEGMENTER, metavar="NAME", help="Segmenter for FILEs. Default: pointwise.")

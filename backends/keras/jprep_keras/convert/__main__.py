@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help="bert_config.json; default: the one beside the checkpoint")
     parser.add_argument("--vocab", type=Path, help="vocab.txt; default: the one beside the checkpoint")
     parser.add_argument(
-        "--part", choices=["discriminator", "generator"], default="discriminator", help="the half of ELECTRA"
+        "--part", choices=["discriminator", "generator"], default="discriminator", help="which ELECTRA model to convert"
     )
     return parser
 

@@ -30,7 +30,7 @@ class ConversionOptions(NamedTuple):
     Attributes:
         config: `bert_config.json`; None for the one beside the checkpoint, if there is one.
         vocabulary: `vocab.txt`; None for the one beside the checkpoint, if there is one.
-        part: the half of ELECTRA.
+        part: which ELECTRA model to convert.
     """
 
     config: Path | None = None

@@ -52,8 +52,8 @@ def tensor_sources(variables: Iterable[str], part: Part) -> dict[str, TensorSour
 
     Args:
         variables: the names of weights.
-        part: the half of ELECTRA; ignored for BERT. A generator that shares its embeddings with the discriminator, or
-            all of it, takes them from there.
+        part: which ELECTRA model to convert; ignored for BERT. A generator that shares its embeddings with the
+            discriminator, or all of it, takes them from there.
 
     Returns:
         transformers' name → its source.
@@ -70,7 +70,7 @@ def unknown_variables(variables: Iterable[str]) -> list[str]:
 
 
 def _half(known: set[str], part: Part) -> dict[str, str]:
-    """Return the variables of one half of ELECTRA, with the names that they would have in a model of its own."""
+    """Return the variables of one ELECTRA model, with the names that they would have in a model of its own."""
     head = f"{part}_predictions/"
     chosen = {name: name for name in known if name.startswith(head)}
     own = {name for name in known if name.startswith("generator/")} if part == "generator" else set[str]()
