@@ -62,5 +62,5 @@ def parse_budget(text: str) -> Budget:
     seconds = float(found[2]) * _UNITS[found[3]] if found else 0
     if not found or seconds <= 0:
         fix = "give a number with s, min or h: 20min, 2h, gpu:30min"
-        raise ConfigError(f"a budget cannot be {text!r}", where="--budget", fix=fix)
+        raise ConfigError(f"invalid budget {text!r}", where="--budget", fix=fix)
     return Budget(text.strip(), seconds, found[1] or "cpu")

@@ -77,7 +77,7 @@ def check_mix_parts(parts: Sequence[MixPart], sources: Sequence[str], held_out: 
     for part in parts:
         if part.source and part.source not in sources:
             what = f"the part {part.name!r} is of the source {part.source!r}, which does not exist"
-            raise ConfigError(what, where=where, fix=f"the sources: {', '.join(sources)}")
+            raise ConfigError(what, where=where, fix=f"available sources: {', '.join(sources)}")
         if part.source in held_out:
             what = f"the part {part.name!r} is of the source {part.source!r}, which no training reads"
             raise ConfigError(what, where=where, fix="remove it from dataset.validation and dataset.test")

@@ -157,7 +157,7 @@ def _of_status(error: Any, where: str, doing: str) -> JprepError:
         return ConfigError(f"the Hub does not accept this token ({message})", where=where, fix=_TOKEN_FIX)
     if status == 403:
         fix = "use a token with the right to write there, of a user who may; or another name"
-        return ConfigError(f"this token has no right to {doing} ({message})", where=where, fix=fix)
+        return ConfigError(f"this token has no permission to {doing} ({message})", where=where, fix=fix)
     kind = UnavailableError if status in TRANSIENT_STATUSES else MachineError
     return kind(f"the Hub cannot {doing}: HTTP {status} {message}", where=where, fix=_NETWORK_FIX)
 

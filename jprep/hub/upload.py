@@ -149,4 +149,4 @@ def _check_right_to_write(client: Any, name: str, kind: Kind) -> None:
 
 def _no_right(name: str, why: str) -> ConfigError:
     fix = "use a token with the right to write there, of a user who may; or another name"
-    return ConfigError(f"this token has no right to upload: {why}", where=f"{endpoint()}/{name}", fix=fix)
+    return ConfigError(f"this token has no permission to upload: {why}", where=f"{endpoint()}/{name}", fix=fix)

@@ -88,8 +88,8 @@ def check_steps(
 
     Raises:
         ConfigError: there is no such step, backend, tokenizer, pretrained model or bucket, a schedule does not fit the
-            steps, the tokenizer has no token that could end a document, or the corpus will not keep what the parts of
-            a mixture compare.
+            steps, the tokenizer has no end-of-document token, or the corpus will not keep what the parts of a mixture
+            compare.
         MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     if "corpus" in steps and not corpus:

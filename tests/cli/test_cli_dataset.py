@@ -185,7 +185,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path, 
     assert "normalized differently from this corpus (normalizers: was neologdn, is none)" in refused(
         tmp_path / "plain", "t"
     )
-    assert "no token that could end a document" in refused(corpus, "endless")
+    assert "no end-of-document token" in refused(corpus, "endless")
     assert "no words" in refused(tmp_path / "wordless", "hard")
     assert "no finished tokenizer" in refused(corpus, "nowhere")
     with (tmp_path / "hard/tokenizer.json").open("a") as file:

@@ -15,6 +15,7 @@ from jprep.corpus.api import Corpus
 from jprep.corpus.config import Source
 from jprep.corpus.document import Document
 from jprep.errors import ConfigError
+from jprep.plurals import counted
 
 SHARE = 0.02
 """Share of the documents of common sources that is held out, within the limits below."""
@@ -79,7 +80,8 @@ def select_held_out(corpora: Iterable[tuple[str, Corpus]]) -> list[HeldOutText]:
     if wanted < _NECESSARY:
         fix = "give held-out texts of your own: --heldout FILE"
         least = round(_NECESSARY / _LARGEST_SHARE)
-        what = f"holding texts out needs {least} documents of {_SHORTEST} characters in common sources, found {number}"
+        found = counted(number, "document")
+        what = f"the common sources have {found} of at least {_SHORTEST} characters; held-out texts need {least}"
         raise ConfigError(what, fix=fix)
     unique = {mark: (name, document) for mark, name, document in sorted(best, key=lambda each: each[0])}
     return [_item(mark, name, document) for mark, (name, document) in list(unique.items())[:wanted]]

@@ -54,7 +54,7 @@ def find_left_out(ready: Preparation, tasks: Sequence[Task]) -> LeftOut:
     found = LeftOut([next(reasons) for _ in ready.held_out], [[next(reasons) for _ in task.items] for task in tasks])
     if len(found.scored) < _NECESSARY:
         fix = "give held-out texts of your own (--heldout FILE), or deduplicate the sources"
-        raise InputError("nearly all held-out texts stand in training texts as well", fix=fix)
+        raise InputError("nearly all held-out texts also occur in the training texts", fix=fix)
     return found
 
 

@@ -25,4 +25,4 @@ def refuse_tar(head: bytes, path: str) -> None:
     except tarfile.HeaderError:
         return
     fix = "unpack it (tar -xf), and give the files in it"
-    raise InputError("this is a tar archive, which contains files, and no text itself", where=path, fix=fix)
+    raise InputError("expected documents, got a tar archive", where=path, fix=fix)

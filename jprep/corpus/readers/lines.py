@@ -224,7 +224,7 @@ class TextReader(LineReader):
     def _refuse_utf16(hints: dict[str, str], path: str) -> None:
         if hints["encoding"] == "utf-16" and hints["documents"] != "file":
             fix = 'convert it (iconv -f utf-16 -t utf-8), or set documents = "file"'
-            raise InputError("the file is UTF-16, whose lines cannot be told from its bytes", where=path, fix=fix)
+            raise InputError("the file is UTF-16, which cannot be split into lines by bytes", where=path, fix=fix)
 
     @staticmethod
     def _detect_separator(chunker: chunking.Chunker) -> str:

@@ -44,7 +44,7 @@ class DocumentEncoder:
         dtype: type of a token.
 
     Raises:
-        ConfigError: the tokenizer has no token that could end a document.
+        ConfigError: the tokenizer has no end-of-document token.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -94,7 +94,7 @@ def end_of_document_id(tokenizer: Tokenizer) -> int:
     fix = "train it with --special roberta, bert, gpt or t5"
     if tokenizer.card.external:
         fix = "state its eos_token or sep_token in tokenizer_config.json"
-    raise ConfigError("this tokenizer has no token that could end a document", where=str(tokenizer.folder), fix=fix)
+    raise ConfigError("this tokenizer has no end-of-document token (eos or sep)", where=str(tokenizer.folder), fix=fix)
 
 
 def _newline(tokenizer: Tokenizer) -> int:

@@ -37,19 +37,19 @@ def archive(folder: Path, compress: Callable[[bytes], bytes] = bytes) -> str:
 @pytest.mark.parametrize("kind", [TextReader, Cc100Reader, JsonlReader, TsvReader, CsvReader, JsonReader, AozoraReader])
 def test_a_tar_archive_is_refused(kind: type[Reader], compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path, reader = archive(tmp_path, compress), kind()
-    with pytest.raises(InputError, match="this is a tar archive") as caught:
+    with pytest.raises(InputError, match="got a tar archive") as caught:
         [list(reader.read(shard, "source")) for shard in reader.shards(path)]
     assert caught.value.where == path and caught.value.fix.startswith("unpack it (tar -xf)")
 
 
 @pytest.mark.parametrize("kind", [TextReader, Cc100Reader, JsonlReader])
 def test_workers_are_not_asked_to_cut_a_tar_archive(kind: type[Reader], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="this is a tar archive"):
+    with pytest.raises(InputError, match="got a tar archive"):
         kind().record_scan(archive(tmp_path, lzma.compress))
 
 
 def test_a_starter_recipe_is_not_written_for_a_tar_archive(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="this is a tar archive"):
+    with pytest.raises(InputError, match="got a tar archive"):
         local_inputs([archive(tmp_path, lzma.compress)])
 
 
@@ -59,7 +59,7 @@ def test_archives_of_all_formats_are_known_by_their_checksum(form: int) -> None:
     head = member.tobuf(form)
     old = head[:257] + bytes(255)  # without the magic word, as before POSIX
     for each in (head, _with_checksum(old)):
-        with pytest.raises(InputError, match="this is a tar archive"):
+        with pytest.raises(InputError, match="got a tar archive"):
             refuse_tar(each, "a.tar")
     refuse_tar(head[:200] + b"x" + head[201:], "text.txt")
 

@@ -202,9 +202,9 @@ def test_access_is_checked_before_any_work(hub: HubServer, monkeypatch: pytest.M
     check_access("acme/new", create=True)
     assert hub.has("acme/new")
     for name in ("meta/bert", "meta/new"):
-        with pytest.raises(ConfigError, match="no right to upload"):
+        with pytest.raises(ConfigError, match="no permission to upload"):
             check_access(name)
-    with pytest.raises(ConfigError, match="no right to upload"):
+    with pytest.raises(ConfigError, match="no permission to upload"):
         check_access("meta/new", create=True)
     with pytest.raises(ConfigError, match="reading only"):
         check_access("acme/bert", token="hf_read")

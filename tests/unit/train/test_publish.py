@@ -101,7 +101,7 @@ def test_a_dry_run_checks_everything_and_sends_nothing(hub: HubServer, exported:
     assert "new, private" in done.stdout and "model.safetensors" in done.stdout
     assert not hub.has("acme/small")
     assert not [one for one in hub.requests if one.method != "GET"]
-    assert "no right to upload" in str(invoke(exported, "--to", "meta/small", "--dry-run").exception)
+    assert "no permission to upload" in str(invoke(exported, "--to", "meta/small", "--dry-run").exception)
 
 
 def test_a_damaged_file_is_found_before_anything_is_sent(hub: HubServer, exported: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_destination_is_checked_before_training(hub: HubServer, tmp_path: Pa
     check_destination(push, said.append)
     assert "tried again later" in said[0]
     hub.add_user("bob", "hf_alice")
-    with pytest.raises(ConfigError, match="no right to upload"):
+    with pytest.raises(ConfigError, match="no permission to upload"):
         check_destination(push, said.append)
     with pytest.raises(ConfigError, match="cannot be the name"):
         parse_train_config({"steps": 1, "push": {"to": "small"}}, "here")

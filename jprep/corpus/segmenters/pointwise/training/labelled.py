@@ -151,7 +151,7 @@ def _read_conllu(lines: Iterable[str], path: str) -> Iterator[list[str]]:
                 what = f"expected {_CONLLU_COLUMNS} columns, found {len(cells)}"
                 raise InputError(what, where=f"{path}, line {number:,}", fix="give a file in CoNLL-U")
             if not cells[1] or len(cells[0]) > _MAX_ID:
-                what = "a token has no form, or too long a number"
+                what = "a token has an empty form, or a number that is too long"
                 raise InputError(what, where=f"{path}, line {number:,}", fix="correct the line")
             skipped = _add_token(words, cells, skipped)
     yield _without_last_space(words)
