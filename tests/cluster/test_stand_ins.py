@@ -23,7 +23,7 @@ def test_a_build_in_jobs(kind: str, texts: Path, jprep: Run) -> None:
 def test_a_build_that_goes_on_in_jobs(texts: Path, jprep: Run) -> None:
     env = install("pbs", texts / "scheduler")
     left = jprep(*BUILD, "a cluster", "--executor", "pbs", "--set", "executor.wait=false", cwd=texts, env=env)
-    assert "goes on after it" in left.stderr
+    assert "continues after it" in left.stderr
     while not (texts / "a cluster/corpus.json").exists():
         found = jprep("status", "a cluster", "--json", cwd=texts, env=env).stdout
         assert '"failed":[]' in found or '"finished":true' in found

@@ -138,7 +138,7 @@ class _Worker:
             if self._is_finished():
                 return 0
             if time.monotonic() - self._ended > _IDLE:
-                note(f"no tasks came in {_IDLE / 60:.0f} minutes: the command that writes them may have failed")
+                note(f"no new tasks for {_IDLE / 60:.0f} minutes; the command that queues them may have failed")
                 return 1
             time.sleep(_PAUSE)
         return STOPPED
@@ -191,7 +191,7 @@ def _stop_on_signals() -> Callable[[], bool]:
         asked += 1
         if asked > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
-        note(f"{signal.Signals(number).name}: running tasks are finished, no other begins")
+        note(f"{signal.Signals(number).name}: finishing running tasks; no new ones start")
 
     for number in _SIGNALS:
         signal.signal(number, ask)

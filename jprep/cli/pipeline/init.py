@@ -120,7 +120,7 @@ def _segmenter(start: StartingModel | None) -> str:
         return "none"
     found = usable_segmenter()
     if found == "none":
-        note("no segmenter works on this machine, so the recipe uses none; `jprep doctor` tells why")
+        note("no segmenter works on this machine, so the recipe uses none; see `jprep doctor`")
     return found
 
 

@@ -255,7 +255,7 @@ class Batch(QueueWriter):
         job, count = self._last.job, len(queue.pending.tasks)
         what = f"{queue.manifest.stage}: {counted(count, 'task')} {'is' if count == 1 else 'are'} in job {job}"
         if self._jobs.next:
-            what += f", and job {self._jobs.next} goes on after it"
+            what += f", and job {self._jobs.next} continues after it"
         return Submitted(what, where=str(queue.output), fix=self._advice(queue))
 
     def _advice(self, queue: OpenQueue) -> str:

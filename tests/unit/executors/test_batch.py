@@ -144,7 +144,7 @@ def test_tasks_without_a_word_are_named_with_their_log(tmp_path: Path) -> None:
 
 def test_a_command_that_does_not_wait_goes_on_in_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = Here()
-    with pytest.raises(Submitted, match="20 tasks are in job 1, and job 2 goes on after it") as left:
+    with pytest.raises(Submitted, match="20 tasks are in job 1, and job 2 continues after it") as left:
         run(tmp_path, executor(there, wait=False))
     assert left.value.exit_code == 0 and not (tmp_path / "out").exists()
     assert there.jobs[1].after == ["1"] and there.jobs[1].command[-3:] == ["corpus", "build", "recipe.toml"]
