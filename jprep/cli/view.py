@@ -22,7 +22,7 @@ _PORT = 8765
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @click.option(
-    "--tokenizer", type=click.Path(path_type=Path), metavar="DIR_OR_NAME",
+    "--tokenizer", type=click.Path(path_type=Path), metavar="DIR|NAME",
     help="Tokenizer of the tokens to show: a directory, or a name on the Hub. Default: `tokenizer` beside the corpus.",
 )  # fmt: skip
 @click.option(

@@ -213,10 +213,10 @@ class Backend(ABC):
 
     - `python -m <module>.worker train RUN`, which `plan` returns alone or inside a launcher's command, opens a
       `Session` and trains to its end;
-    - `python -m <module>.worker export RUN CHECKPOINT FOLDER` writes `FOLDER/model.safetensors`: the weights of the
+    - `python -m <module>.worker export RUN CHECKPOINT DIR` writes `DIR/model.safetensors`: the weights of the
       checkpoint in fp32 under transformers' names and shapes, tied weights once, no other tensors
       (`jprep.train.models.parameters`);
-    - `python -m <module>.worker infer FOLDER` loads an exported model and answers requests: one per line from
+    - `python -m <module>.worker infer DIR` loads an exported model and answers requests: one per line from
       standard input, one prediction a line to standard output, in order (types: `jprep.train.inference.protocol`).
 
     Subclasses set the class attributes and implement `check` and `plan`.

@@ -1,4 +1,4 @@
-"""Serve a tokenizer that only transformers can load: `python -m jprep_torch.tokenize FOLDER`.
+"""Serve a tokenizer that only transformers can load: `python -m jprep_torch.tokenize DIR`.
 
 The first line of the output describes the tokenizer; then each line of the input is a request, answered by one line.
 See `jprep.tokenizer.external.process`, whose types these lines have.

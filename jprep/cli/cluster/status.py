@@ -24,10 +24,10 @@ _SHOWN = 5  # failures that are shown
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @AS_JSON
 def status(folder: Path, as_json: bool) -> None:
-    """Show how far the work in FOLDER is: an output directory, a recipe's folder, or the folder of all recipes.
+    """Show how far the work in DIR is: an output directory, a recipe's directory, or that of all recipes.
 
     Tasks that are done, failed and left are counted by stage; jobs of a scheduler are shown with their states and
     hosts, and the last failures with their logs. Training runs are shown with their state, step, losses, newest

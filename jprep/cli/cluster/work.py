@@ -31,18 +31,18 @@ _IDLE = 1800.0  # seconds without a new queue after which a worker no longer fol
 
 
 @click.command()
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--index", type=click.IntRange(0), help="Number of the share, from 0. Default: the array job's variable.")
 @click.option("--of", type=click.IntRange(1), help="Number of shares. Default: the array job's variable, or 1.")
 @click.option("--queue", metavar="ID", help="Work on this queue only; if it is closed, do nothing.")
 @click.option("--follow", is_flag=True, help="Wait for later queues until the output is finished, at most 30 minutes.")
 @WORKERS
 def work(folder: Path, index: int | None, of: int | None, queue: str | None, follow: bool, workers: int | None) -> None:
-    """Do a share of the tasks that wait in FOLDER, an output directory or a recipe's folder.
+    """Do a share of the tasks that wait in DIR, an output directory or a recipe's directory.
 
     The command that builds the output writes the tasks there with `--executor queue`, which waits until all shares are
     done. Tasks that are done are skipped, so that a share can run again, and twice at the same time. Exit codes: 0 the
-    share is done, 1 a task failed, 2 FOLDER does not exist (with --follow, the process waits for it), 99 it was told to
+    share is done, 1 a task failed, 2 DIR does not exist (with --follow, the process waits for it), 99 it was told to
     stop (SIGTERM, SIGUSR1) after it had finished a task, and has to run again (1 instead of 99 with --queue).
 
     \b

@@ -13,7 +13,7 @@ from jprep.cli.completion.candidates import BACKEND_NAME, EXECUTOR_NAME, RECIPE_
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The type of an existing file."""
 
-FOLDER = click.argument("folder", type=FINISHED_OUTPUT)
+FOLDER = click.argument("folder", metavar="DIR", type=FINISHED_OUTPUT)
 RECIPE = click.argument("recipe", type=RECIPE_PATH)
 """A recipe's file, or the name of one that comes with jprep."""
 BACKEND = click.option(

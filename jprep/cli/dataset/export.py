@@ -63,7 +63,7 @@ FORMATS = ["fairseq", "tfrecord", "arrow", "megatron-blend"]
 @click.option("--rows-per-shard", type=int, metavar="N", help="--features: rows per file. Default: 25,600.")
 @click.option("--seed", type=int, metavar="N", help="--features: seed of order, pairs and masks. Default: 1.")
 @click.option("--recipe", type=RECIPE_PATH, help="megatron-blend: the recipe whose [dataset.mix] has the weights.")
-@click.option("--prefix", metavar="FOLDER", help="megatron-blend: the folder that its lists name. Default: none.")
+@click.option("--prefix", metavar="DIR", help="megatron-blend: the directory that its lists name. Default: none.")
 @WORKERS
 def export(
     folder: Path,

@@ -14,7 +14,7 @@ from jprep.plurals import counted
 @click.command()
 @click.argument("name")
 @click.option(
-    "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIRECTORY",
+    "-o", "--output", "folder", type=click.Path(path_type=Path), metavar="DIR",
     help="Where to write the package.  [default: jprep-NAME]",
 )  # fmt: skip
 def new(name: str, folder: Path | None) -> None:

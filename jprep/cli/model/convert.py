@@ -33,10 +33,10 @@ def convert(
     tokenizer: Path | None,
     dictionary: Path | None,
 ) -> int:
-    """Convert a checkpoint of another program to a folder in Hugging Face form, for model.init and transformers.
+    """Convert a checkpoint of another program to a directory in Hugging Face form, for model.init and transformers.
 
     CHECKPOINT is a TensorFlow 1 checkpoint of google-research/bert or google-research/electra (its prefix or its
-    folder; needs the backend keras), or a .pt file of fairseq (needs the backend fairseq-xla and --tokenizer).
+    directory; needs the backend keras), or a .pt file of fairseq (needs the backend fairseq-xla and --tokenizer).
 
     \b
     Example:

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import click
 
-from jprep.cli.common.options import FOLDER
 from jprep.cli.common.output import echo, hint
 from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.plurals import counted
 
 
 @click.command()
-@FOLDER
+@click.argument("folder", metavar="DIR|NAME", type=FINISHED_OUTPUT)
 @click.option("--add", "tokens", multiple=True, metavar="TOKEN", help="A token to add.")
 @click.option("--tokens", "file", type=click.Path(path_type=Path), help="A file with a token in each line.")
 @click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
 def extend(folder: Path, tokens: tuple[str, ...], file: Path | None, output: Path) -> None:
-    """Add tokens to a tokenizer from elsewhere: FOLDER has a tokenizer.json, or is a name on the Hub.
+    """Add tokens to a tokenizer from elsewhere: a directory with a tokenizer.json, or a name on the Hub.
 
     To train a model with it, set train.model.vocabulary = "transfer": the new rows of its embeddings begin as means of
     those of the tokens' old pieces.
 
-    To learn new pieces from text instead, use `jprep tokenizer train … --extends FOLDER --vocab-size N`.
+    To learn new pieces from text instead, use `jprep tokenizer train --extends`.
 
     \b
     Example:

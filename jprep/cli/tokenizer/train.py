@@ -39,7 +39,7 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special", "extends")
     help="How word boundaries restrict pieces. Default: train.",
 )
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help=f"{_SETS}; or a further token.")
-@click.option("--extends", metavar="TOKENIZER", help="Add pieces to this tokenizer: a folder, or a name on the Hub.")
+@click.option("--extends", metavar="TOKENIZER", help="Add pieces to this tokenizer: a directory, or a name on the Hub.")
 @click.option("--segmenter", type=SEGMENTER, metavar="NAME", help="Segmenter for FILEs. Default: pointwise.")
 @click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")

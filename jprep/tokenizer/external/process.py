@@ -1,6 +1,6 @@
 """The client of a tokenizer process: transformers in a backend's environment encodes what the core cannot.
 
-The process is `python -m jprep_torch.tokenize FOLDER`. It writes a line about the tokenizer, then reads requests
+The process is `python -m jprep_torch.tokenize DIR`. It writes a line about the tokenizer, then reads requests
 and writes responses, each one line of JSON, in the same order.
 """
 

@@ -1,6 +1,6 @@
 """The requests and responses of an inference server. They hold token ids; the client side tokenizes and decodes.
 
-`python -m <backend>.worker infer FOLDER` reads one `Request` per line from standard input, as JSON, and writes one
+`python -m <backend>.worker infer DIR` reads one `Request` per line from standard input, as JSON, and writes one
 `Response` per line to standard output, in the same order.
 """
 

@@ -1,4 +1,4 @@
-"""Convert checkpoints: `python -m jprep_deepspeed.convert to-universal CHECKPOINT FOLDER`."""
+"""Convert checkpoints: `python -m jprep_deepspeed.convert to-universal CHECKPOINT DIR`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     universal = commands.add_parser("to-universal", help="convert a checkpoint of a run to a universal checkpoint")
     universal.add_argument("checkpoint", type=Path, help="e.g. RUN/checkpoints/step-00001000")
-    universal.add_argument("folder", type=Path, help="output directory")
+    universal.add_argument("folder", metavar="DIR", type=Path, help="output directory")
     return parser
 
 

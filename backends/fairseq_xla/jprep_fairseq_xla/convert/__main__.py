@@ -1,7 +1,7 @@
 """Convert models: `python -m jprep_fairseq_xla.convert {from-fairseq,to-fairseq} …`.
 
-`from-fairseq CHECKPOINT.pt TOKENIZER FOLDER` writes a checkpoint of `fairseq-train` as `jprep export` would;
-`to-fairseq EXPORT FOLDER` writes an exported model as a checkpoint and a dictionary that fairseq loads.
+`from-fairseq CHECKPOINT.pt TOKENIZER DIR` writes a checkpoint of `fairseq-train` as `jprep export` would;
+`to-fairseq EXPORT DIR` writes an exported model as a checkpoint and a dictionary that fairseq loads.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def _parser() -> argparse.ArgumentParser:
     from_parser = commands.add_parser("from-fairseq", help="convert a checkpoint of fairseq to transformers")
     from_parser.add_argument("checkpoint", type=Path, help="e.g. checkpoints/checkpoint_best.pt")
     from_parser.add_argument("tokenizer", type=Path, help="directory of the tokenizer that encoded its data")
-    from_parser.add_argument("folder", type=Path, help="output directory")
+    from_parser.add_argument("folder", metavar="DIR", type=Path, help="output directory")
     from_parser.add_argument(
         "--dict", type=Path, metavar="DICT.TXT", help="fairseq's dictionary, if it is not the tokenizer's"
     )
     to_parser = commands.add_parser("to-fairseq", help="convert an exported model to a checkpoint of fairseq")
     to_parser.add_argument("export", type=Path, help="directory of `jprep export`")
-    to_parser.add_argument("folder", type=Path, help="output directory")
+    to_parser.add_argument("folder", metavar="DIR", type=Path, help="output directory")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Convert a checkpoint: `python -m jprep_keras.convert CHECKPOINT FOLDER`; `jprep convert` calls it."""
+"""Convert a checkpoint: `python -m jprep_keras.convert CHECKPOINT DIR`; `jprep convert` calls it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="jprep_keras.convert")
     parser.add_argument("checkpoint", type=Path, help="the checkpoint's prefix, e.g. bert_model.ckpt")
-    parser.add_argument("folder", type=Path, help="output directory")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="output directory")
     parser.add_argument("--config", type=Path, help="bert_config.json; default: the one beside the checkpoint")
     parser.add_argument("--vocab", type=Path, help="vocab.txt; default: the one beside the checkpoint")
     parser.add_argument(
