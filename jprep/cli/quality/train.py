@@ -51,7 +51,7 @@ def train(
     """Train a classifier that tells good text from bad, by character n-grams.
 
     PATH is a corpus, or a text, JSONL or Parquet file. One document in ten is held out: half of those calibrate the
-    score, the other half give the figures. An interrupted training starts anew.
+    score, the other half give the figures. An interrupted training starts from the beginning.
 
     \b
     Example:

@@ -89,7 +89,7 @@ def train(
     restart: bool = False,
     report: Callable[[str], None] = lambda text: None,
 ) -> QualityCard:
-    """Train a quality classifier, or verify a finished one. An interrupted training starts anew.
+    """Train a quality classifier, or verify a finished one. An interrupted training starts from the beginning.
 
     Args:
         good: documents of high quality.
