@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from jprep.config import parse_config
 from jprep.dataset.mix import MixConfig, check_mix
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.engine.stage import Output
@@ -175,17 +173,6 @@ class DatasetManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     counts: dict[str, int]
     mix_parts: list[PackedPart] = []
     left_out: list[LeftOut] = []
-
-
-def dataset_config(section: Mapping[str, Any], where: str) -> DatasetConfig:
-    """Validate a `[dataset]` section.
-
-    Raises:
-        ConfigError: an unknown key, or a value of the wrong type or out of range.
-    """
-    config = parse_config(dict(section), DatasetConfig, where=where)
-    check_dataset_config(config, where)
-    return config
 
 
 def check_dataset_config(config: DatasetConfig, where: str) -> None:

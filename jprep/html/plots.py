@@ -41,11 +41,6 @@ class Marker(NamedTuple):
     label: str = ""
 
 
-def series_colour(number: int) -> str:
-    """Return the colour of a series, from 0, as CSS."""
-    return f"var(--series-{number % _SERIES + 1})"
-
-
 def histogram(
     edges: Sequence[float],
     counts: Sequence[float],
@@ -56,7 +51,6 @@ def histogram(
     thresholds: Sequence[Marker] = (),
     log_x: bool = False,
     log_y: bool = False,
-    width: float = _WIDTH,
 ) -> Markup:
     """Return a histogram.
 

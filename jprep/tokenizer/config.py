@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Container, Iterator
+from typing import Literal
 
 import msgspec
 
-from jprep.config import parse_config
 from jprep.corpus.config import StepRef
 from jprep.errors import ConfigError
 from jprep.io.safe_names import check_unique_names
@@ -174,17 +173,6 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     def splits_ideographs(self) -> bool:
         """`handle_chinese_chars` with its default."""
         return self.handle_chinese_chars is not False
-
-
-def tokenizer_config(section: Mapping[str, Any], where: str) -> TokenizerConfig:
-    """Validate a `[tokenizer]` section.
-
-    Raises:
-        ConfigError: an unknown key, a value of the wrong type or out of range, or two keys that exclude each other.
-    """
-    config = parse_config(dict(section), TokenizerConfig, where=where)
-    check_tokenizer_config(config, where)
-    return config
 
 
 def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:

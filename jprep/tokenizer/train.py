@@ -130,7 +130,7 @@ class Training:
         if config.normalizers is not None:
             return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
         normalizers = for_raw_text(data.normalizers)
-        if not data.agree:
+        if not data.same_normalizers:
             _log.warning("the sources have different normalizers: the tokenizer has none (see tokenizer.normalizers)")
         return keep_spaces(normalizers) if config.boundaries == "spaces" else normalizers
 

@@ -34,7 +34,7 @@ class TrainingData(ABC):
         splitter: description of the sentence splitter; None if unknown.
         segmenter: description of the segmenter; None if there was none.
         sources: name, licence and homepage of each source.
-        agree: whether all sources have these normalizers.
+        same_normalizers: whether all sources have these normalizers.
     """
 
     name: str
@@ -43,7 +43,7 @@ class TrainingData(ABC):
     splitter: dict[str, Any] | None
     segmenter: dict[str, Any] | None
     sources: list[dict[str, Any]]
-    agree: bool = True
+    same_normalizers: bool = True
 
     def inspect(self) -> None:  # noqa: B027 - not needed by most kinds
         """Inspect the data. Called first, once the output directory has been claimed and locked."""

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from jprep.dataset.manifest import LeftOut, dataset_config
+from jprep.dataset.manifest import LeftOut
 from jprep.io.environments import STAMP, InstalledEnvironment
 from jprep.train.launcher.environments import local_distributions, pip_requirements
 from jprep.train.run.events import read_events
 from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
+from tests.fakes.config_sections import dataset_config
 from tests.fakes.numpy_backend import offer
 from tests.fakes.parts_dataset import divide
 from tests.fakes.small_run import await_true, weights

@@ -26,10 +26,11 @@ from jprep.corpus.store import read_manifest
 from jprep.dataset.exports import export_dataset
 from jprep.dataset.exports.base import ExportOptions
 from jprep.dataset.indexed.split import IndexedSplit
-from jprep.dataset.manifest import dataset_config, read_dataset
+from jprep.dataset.manifest import read_dataset
 from jprep.dataset.mix import MixConfig
 from jprep.tokenizer.tokenizer import Tokenizer
 from tests.conftest import ROOT, SHARED, Run
+from tests.fakes.config_sections import dataset_config
 from tests.fakes.parts_dataset import mixed_parts_dataset
 from tests.fakes.small_dataset import SPLITS, VOCAB, flat, lay_out
 from tests.unit.dataset.test_mixtures import mixed_dataset

@@ -11,12 +11,13 @@ import msgspec
 from jprep import Corpus
 from jprep.corpus.config import decode_recipe
 from jprep.dataset.indexed.split import IndexedSplit
-from jprep.dataset.manifest import DatasetManifest, PackedPart, dataset_config, read_dataset, write_dataset
+from jprep.dataset.manifest import DatasetManifest, PackedPart, read_dataset, write_dataset
 from jprep.dataset.mix import MixConfig, packed_parts
 from jprep.dataset.pack import pack
 from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import plain
 from jprep.engine.runner import SilentProgress
+from tests.fakes.config_sections import dataset_config
 from tests.unit.dataset.test_mixtures import mixed_dataset
 from tests.unit.tokenizer.vocabularies import finished, small
 

@@ -29,11 +29,6 @@ class FalseAlarms(msgspec.Struct, frozen=True):
     high: float
     seeds: int
 
-    @property
-    def is_as_promised(self) -> bool:
-        """Whether the interval contains the nominal rate, 5 %."""
-        return self.low <= 1 - LEVEL <= self.high
-
 
 def false_alarm_rate(
     values: Floats, weights: Floats, measure: Measure, *, seeds: int = 3, pairs: int = 1000, key_seed: int = 0

@@ -110,7 +110,7 @@ def _load_format(format: str) -> ExportFormat:
     if format not in FORMATS:
         raise ConfigError(f"unknown format {format!r}", fix=f"choose one of {', '.join(FORMATS)}")
     module = importlib.import_module(f"{__name__}.{format.replace('-', '_')}")  # imports pyarrow only when it is needed
-    writer: ExportFormat = module.FORM
+    writer: ExportFormat = module.FORMAT
     return writer
 
 

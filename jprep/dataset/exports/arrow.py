@@ -76,4 +76,4 @@ def _json(path: Path, content: dict[str, Any]) -> Path:
     return path
 
 
-FORM = ExportFormat(write, ("length", "shard_mb"))
+FORMAT = ExportFormat(write, ("length", "shard_mb"))

@@ -184,4 +184,4 @@ def lines(block: Block, end: int, newline: int, starts: npt.NDArray[np.bool_] | 
     return tokens, np.diff(ends, prepend=0)
 
 
-FORM = ExportFormat(write, ("unit", "length"), check)
+FORMAT = ExportFormat(write, ("unit", "length"), check)

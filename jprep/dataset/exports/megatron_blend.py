@@ -121,4 +121,4 @@ def _list(path: Path, pairs: Sequence[tuple[str, str]]) -> Path:
     return path
 
 
-FORM = ExportFormat(write, ("mix", "prefix"), check)
+FORMAT = ExportFormat(write, ("mix", "prefix"), check)

@@ -81,7 +81,6 @@ def length_plot(scan: DocumentScan, limits: Sequence[Threshold]) -> Plot:
         x_label="characters",
         thresholds=_markers(limits),
         log_x=True,
-        width=_WIDTH,
     )
     caption = (
         f"Half of the documents have at most {quantiles['50%']:,} characters, nine in ten at most"
@@ -109,9 +108,7 @@ def script_plots(scan: DocumentScan) -> list[Plot]:
     plots = [Plot("all characters", whole, "", shares)]
     for name in ("kana", "kanji", "latin"):
         edges, counts = _bins(measures.shares[name], share=True)
-        svg = histogram(
-            edges, counts, title=f"Share of {_SCRIPT_NAMES[name]}", x_label="share of characters", width=_WIDTH
-        )
+        svg = histogram(edges, counts, title=f"Share of {_SCRIPT_NAMES[name]}", x_label="share of characters")
         plots.append(Plot(_SCRIPT_NAMES[name], svg, "", {"edges": edges, "counts": counts}))
     return plots
 
@@ -141,7 +138,6 @@ def _measure_plot(measured: Measured) -> Plot:
         x_label=unit,
         thresholds=_markers(measured.thresholds),
         log_y=_is_steep(counts),
-        width=_WIDTH,
     )
     limits = "; ".join(filter(None, map(_limit_text, measured.thresholds))) or "no limit"
     figures = {"edges": edges, "counts": counts, "thresholds": measured.thresholds}

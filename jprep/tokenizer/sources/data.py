@@ -88,8 +88,8 @@ class SourcesTrainingData(TrainingData):
         for _, data in self._parts:
             data.inspect()
             found += [for_raw_text(each) for each in normalizers_by_source(data.made_from, data.held_out)]
-        self.agree = all(each == found[0] for each in found)
-        self.normalizers = found[0] if self.agree else []
+        self.same_normalizers = all(each == found[0] for each in found)
+        self.normalizers = found[0] if self.same_normalizers else []
 
     def fields(self) -> dict[str, Any]:
         """Return what each source is counted from, and its weight."""

@@ -51,8 +51,14 @@ class MemoryShortage(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         name = {"device": "device memory", "host": "main memory"}[self.memory]
         asked = f"{_gb(self.requested)} asked for" if self.requested else ""
-        of = f" of {_gb(self.total)}" if self.total else ""
-        left = f"{_gb(self.free)}{of} free" if self.free else f"{of.strip()} in all".removeprefix("of ") if of else ""
+        if self.free and self.total:
+            left = f"{_gb(self.free)} of {_gb(self.total)} free"
+        elif self.free:
+            left = f"{_gb(self.free)} free"
+        elif self.total:
+            left = f"{_gb(self.total)} in all"
+        else:
+            left = ""
         return ", ".join(part for part in (f"{name} is full", asked, left) if part)
 
 

@@ -13,11 +13,12 @@ from jprep.cli.main import cli
 from jprep.dataset.exports import export_dataset, read_export_manifest, row_reader
 from jprep.dataset.exports.base import ExportOptions
 from jprep.dataset.indexed.split import IndexedSplit
-from jprep.dataset.manifest import dataset_config, read_dataset
+from jprep.dataset.manifest import read_dataset
 from jprep.dataset.mix import MixConfig, MixStage
 from jprep.dataset.sampling.sources import source_ranges
 from jprep.errors import ConfigError
 from tests.conftest import digests
+from tests.fakes.config_sections import dataset_config
 from tests.fakes.parts_dataset import mixed_parts_dataset
 from tests.fakes.small_dataset import VOCAB, lay_out, some
 from tests.unit.dataset.test_mixtures import about, mixed_dataset

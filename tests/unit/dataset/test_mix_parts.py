@@ -18,7 +18,7 @@ from jprep import Corpus
 from jprep.corpus.document import Document
 from jprep.dataset.indexed.split import IndexedSplit
 from jprep.dataset.lineage import find_origin, locate_document
-from jprep.dataset.manifest import DatasetManifest, dataset_config, read_dataset
+from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.dataset.mix import MixConfig, check_sources, packed_parts
 from jprep.dataset.mix_parts import MixPart, SizeLimits
 from jprep.dataset.preprocessing.part_assignment import NO_PART, PartAssignment
@@ -29,6 +29,7 @@ from jprep.pipeline.recipe import check_recipe, decode_recipe
 from jprep.pipeline.steps import check_steps
 from jprep.tokenizer import load_tokenizer
 from tests.conftest import Run, digests
+from tests.fakes.config_sections import dataset_config
 from tests.fakes.parts_dataset import MIX, build_corpus, pack_parts, small_tokenizer
 
 SHARES = dict.fromkeys(["a", "b"], 1.0)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.manifest import DatasetConfig, ShardRange, check_dataset_config, dataset_config, read_dataset
+from jprep.dataset.manifest import DatasetConfig, ShardRange, check_dataset_config, read_dataset
 from jprep.dataset.mix import MixConfig, MixStage, check_mix, has_same_rows
 from jprep.dataset.sampling.config import MaskingConfig
 from jprep.dataset.sampling.masking import Masking
@@ -22,6 +22,7 @@ from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_da
 from jprep.dataset.sampling.sources import SourceRange, SourceStreams, source_ranges
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError, DamagedError
+from tests.fakes.config_sections import dataset_config
 from tests.fakes.small_dataset import NEWLINE, VOCAB, flat, lay_out, some
 
 SPECIAL = SpecialIds(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import SENTENCE, WORD
-from jprep.dataset.manifest import SENTENCE_START, WORD_START, dataset_config
+from jprep.dataset.manifest import SENTENCE_START, WORD_START
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.split_assignment import split_of_key
 from jprep.errors import ConfigError
@@ -17,6 +17,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats.pieces import piece_bytes
 from jprep.tokenizer.tokenizer import Tokenizer
 from tests.conftest import Run
+from tests.fakes.config_sections import dataset_config
 
 KINDS = {
     "byte-bpe": (),

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from jprep.dataset.manifest import TEST, TRAIN, VALIDATION, dataset_config, read_dataset
+from jprep.dataset.manifest import TEST, TRAIN, VALIDATION, read_dataset
 from jprep.dataset.preprocessing.split_assignment import SplitAssignment, split_of_key
 from jprep.dataset.sampling.sources import source_ranges
 from jprep.errors import ConfigError
 from tests.conftest import Run
+from tests.fakes.config_sections import dataset_config
 
 RECIPE = """
 name = "legal"

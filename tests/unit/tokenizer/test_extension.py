@@ -20,12 +20,12 @@ from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.card import TokenizerCard, read_own_card
-from jprep.tokenizer.config import tokenizer_config
 from jprep.tokenizer.evaluation.loading import load_adapters
 from jprep.tokenizer.extending.base import BaseTokenizer
 from jprep.tokenizer.train import train
 from jprep.tokenizer.training_data import InputTrainingData, TrainingData, WordCountTrainingData
 from tests.conftest import digests
+from tests.fakes.config_sections import tokenizer_config
 
 OLD_TEXT = ["the tokenizer of the text", "def f(x):\n    return  the(text)", "some other words in English, and more"]
 COUNTS = {

@@ -14,12 +14,12 @@ from tokenizers import Tokenizer as Exported
 from jprep.engine.executors.local import Local
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
-from jprep.tokenizer.config import tokenizer_config
 from jprep.tokenizer.sources.joins import PieceJoins, complete, merged
 from jprep.tokenizer.sources.required import resolve_required
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.train import train
 from jprep.tokenizer.training_data import WordCountTrainingData
+from tests.fakes.config_sections import tokenizer_config
 
 COUNTS = {"東京都": 9, "東京": 7, "京都": 5, " a": 3, " the": 4, " then": 2, "学習": 6, "大学": 6}
 RARE = ["常用漢字", "    ", "한", "ab", "東京タワー", "ゐ"]

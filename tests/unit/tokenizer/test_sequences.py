@@ -17,7 +17,7 @@ from vocabularies import finished
 
 from jprep.corpus.api import Corpus
 from jprep.errors import ConfigError
-from jprep.tokenizer.config import TokenizerConfig, tokenizer_config
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import merging, read_counts, stages, unit_counter
 from jprep.tokenizer.counting.sequences import FIRST_SYMBOL, MAX_WORDS, SequenceFinder
 from jprep.tokenizer.formats import byte_level
@@ -26,6 +26,7 @@ from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.vocabulary import Vocabulary
 from tests.conftest import digests
+from tests.fakes.config_sections import tokenizer_config
 
 FREQUENT = ["の", "は", "。", " the", "a", " ", "東京", "1", *(f"w{number}" for number in range(12))]
 MODELS: tuple[Any, ...] = ("bpe", "byte-bpe")

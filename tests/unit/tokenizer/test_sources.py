@@ -27,13 +27,14 @@ from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.tokenizer.card import TokenizerCard
-from jprep.tokenizer.config import TokenizerConfig, tokenizer_config
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.sorted_runs import merge_blocks
 from jprep.tokenizer.counting.sources import find_factors
 from jprep.tokenizer.sources.data import SourcesTrainingData
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.train import train
 from tests.conftest import digests
+from tests.fakes.config_sections import tokenizer_config
 
 CODE = """def  f(x):
     if x:

@@ -30,13 +30,14 @@ from jprep.engine.fingerprint import plain
 from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.tokenizer.card import TokenizerCard
-from jprep.tokenizer.config import TokenizerConfig, tokenizer_config
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.train import train
 from jprep.tokenizer.training_data import CorpusTrainingData, InputTrainingData, TrainingData, WordCountTrainingData
 from jprep.tokenizer.word_spaces import separate_words, separate_words_arrow
+from tests.fakes.config_sections import tokenizer_config
 
 SPACES = "\t \u3000\xa0\u2003\x85"
 MARKED = st.text(st.sampled_from(f"ab語。\n{SENTENCE}{WORD}{SPACES}"), max_size=20)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jprep.dataset.manifest import dataset_config, read_dataset
+from jprep.dataset.manifest import read_dataset
 from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.config import MaskingConfig
 from jprep.dataset.sampling.masking import Masking
@@ -24,6 +24,7 @@ from jprep.train.job.config import Job, parse_train_config
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import open_run, read_job
 from jprep.train.worker.batches import Batches
+from tests.fakes.config_sections import dataset_config
 from tests.fakes.parts_dataset import mixed_parts_dataset
 from tests.fakes.small_dataset import NEWLINE
 from tests.fakes.small_run import all_ranks, plan_of

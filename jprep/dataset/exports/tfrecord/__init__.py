@@ -18,4 +18,4 @@ def check(job: ExportJob) -> None:
     training_rows.check(job)
 
 
-FORM = ExportFormat(write, ("length", "shard_mb", *training_rows.OPTIONS), check)
+FORMAT = ExportFormat(write, ("length", "shard_mb", *training_rows.OPTIONS), check)
