@@ -13,3 +13,13 @@ def counted(number: float, noun: str, plural: str = "") -> str:
     """
     shown = f"{number:g}" if isinstance(number, float) else f"{number:,}"
     return f"{shown} {noun if number == 1 else plural or noun + 's'}"
+
+
+def and_more(count: int, shown: int) -> str:
+    """Return what follows a shortened list: " and 3 more"; "" if all of it is shown.
+
+    Args:
+        count: length of the list.
+        shown: the most that are shown.
+    """
+    return f" and {count - shown:,} more" if count > shown else ""

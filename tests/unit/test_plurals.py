@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jprep.plurals import counted
+from jprep.plurals import and_more, counted
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,8 @@ def test_a_noun_agrees_with_its_number(number: float, shown: str) -> None:
 
 def test_an_irregular_plural_is_given() -> None:
     assert counted(2, "process", "processes") == "2 processes"
+
+
+@pytest.mark.parametrize(("count", "more"), [(0, ""), (5, ""), (6, " and 1 more"), (2005, " and 2,000 more")])
+def test_a_shortened_list_tells_how_much_is_left_out(count: int, more: str) -> None:
+    assert and_more(count, 5) == more

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jprep.cli.common.execution import describe_executor
 from jprep.cli.common.output import describe_files, echo
 from jprep.io.escaping import one_line
-from jprep.plurals import counted
+from jprep.plurals import and_more, counted
 
 if TYPE_CHECKING:
     from jprep.corpus.api import Corpus
@@ -84,9 +84,9 @@ def _describe_model(config: TokenizerConfig) -> Iterator[str]:
         return
     special = special_tokens(config)
     tokens = [*special.head, *special.tail]
-    shown = [*tokens[:_SHOWN], *([f"and {len(tokens) - _SHOWN} more"] if len(tokens) > _SHOWN else [])]
+    shown = " ".join(tokens[:_SHOWN]) + and_more(len(tokens), _SHOWN)
     yield f"  learn    {config.model}, {config.vocab_size:,} ids, boundaries {config.boundaries}"
-    yield f"  special  {' '.join(shown) or 'none'}"
+    yield f"  special  {shown or 'none'}"
 
 
 def _stages(data: TrainingData, recipe: Recipe, folder: Path) -> Iterator[tuple[Path, list[str]]]:

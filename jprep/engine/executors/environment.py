@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, requires, ver
 from pathlib import Path
 
 from jprep.errors import MachineError
+from jprep.plurals import and_more
 
 _IGNORED = {"ray", "report", "test", "trackers", "view"}
 """Extras whose libraries have no part in the outputs of tasks; Ray compares its own version."""
@@ -37,7 +38,7 @@ def check_environment(expected: dict[str, str]) -> None:
     differing = sorted(name for name in expected.keys() & ours.keys() if expected[name] != ours[name])
     if differing:
         listed = ", ".join(f"{name} {ours[name]} instead of {expected[name]}" for name in differing[:_MAX_NAMES])
-        more = f" and {len(differing) - _MAX_NAMES} more" if len(differing) > _MAX_NAMES else ""
+        more = and_more(len(differing), _MAX_NAMES)
         raise MachineError(f"this node has other versions: {listed}{more}", where=node_name(), fix=_SAME)
 
 

@@ -15,6 +15,7 @@ from jprep.io.escaping import one_line
 from jprep.io.remote import check_writable, list_objects, upload_folder
 from jprep.io.remote.folders import RECORD, Progress
 from jprep.pipeline.remote.manifests import ManifestKind, find_remote_output
+from jprep.plurals import and_more
 from jprep.tokenizer.export import EXPORT_MANIFEST, TokenizerExportManifest
 
 _MAX_NAMES = 3  # objects that a message names
@@ -42,8 +43,7 @@ def check_destination(url: str, kind: ManifestKind, files: Collection[str] = ())
     if found and found.kind is not kind:
         raise ConfigError(f"there is another output at this URL: a {found.kind.name}", where=url, fix=_OTHER)
     if not found and (others := [name for name in names if name not in files]):
-        more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
-        listed = ", ".join(map(one_line, others[:_MAX_NAMES])) + more
+        listed = ", ".join(map(one_line, others[:_MAX_NAMES])) + and_more(len(others), _MAX_NAMES)
         raise ConfigError(f"below this URL are objects that jprep has not written: {listed}", where=url, fix=_OTHER)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jprep.hub.download import name_of
+from jprep.plurals import and_more
 from jprep.train.job.config import Job
 from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.models.weights import parameters
@@ -52,5 +53,4 @@ def _path(text: str, run: Path) -> Path | None:
 def _from_seed(names: list[str]) -> str:
     if not names:
         return "no tensor starts from the seed"
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"these tensors start from the seed: {', '.join(names[:_SHOWN])}{more}"
+    return f"these tensors start from the seed: {', '.join(names[:_SHOWN])}{and_more(len(names), _SHOWN)}"
