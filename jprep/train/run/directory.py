@@ -241,7 +241,8 @@ def state_to_resume(run: Path, job: Job, checkpoint: str, *, check: bool) -> Pat
     folder = given_state(run, job)
     if folder is None:
         return None
-    if problem := _damage_of(await_files(folder)) if check else "":
+    folder = await_files(folder)
+    if problem := _damage_of(folder) if check else "":
         fix = "run the same `jprep train` again, which writes it again"
         raise InputError(f"the state that the run begins with is damaged: {problem}", where=str(folder), fix=fix)
     return folder
