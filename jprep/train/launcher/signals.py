@@ -11,7 +11,7 @@ TIME_LIMIT = signal.SIGUSR1
 STOPPED, TO_BE_CONTINUED = 130, 75
 """Exit codes of a run: it was stopped; a scheduler should start it again, since hosts were lost or its time is over."""
 
-_TORCHRUN = re.compile(r"^ *rank +: (\d+) .*\n *exitcode +: -(\d+) ", re.MULTILINE)
+_TORCHRUN = re.compile(r"^ *rank +: (\d+) .*\n *exitcode +: (-?\d+) ", re.MULTILINE)
 _DEEPSPEED = re.compile(r"exits with return code = -(\d+)$", re.MULTILINE)
 
 
@@ -32,10 +32,16 @@ def signal_name(number: int) -> str:
 def killed_rank(output: str) -> str:
     """Return which rank was killed by a signal, as torchrun or DeepSpeed's launcher says it; "" if they say nothing.
 
-    The peers of a killed rank fail as well, and torchrun may take one of them for the first.
+    The peers of a killed rank fail as well, by an exception or SIGABRT, and torchrun may take one for the first.
     """
-    if found := _TORCHRUN.search(output):
-        return f"rank {found[1]} was killed by {signal_name(int(found[2]))}"
+    ends = [(int(found[1]), int(found[2])) for found in _TORCHRUN.finditer(output)]
+    failed = any(code > 0 for _, code in ends)
+    consequences = (-signal.SIGABRT, -signal.SIGTERM) if failed else (-signal.SIGTERM,)
+    killed = [(rank, code) for rank, code in ends if code < 0 and code not in consequences]
+    killed.sort(key=lambda end: end[1] == -signal.SIGABRT)
+    if killed:
+        rank, code = killed[0]
+        return f"rank {rank} was killed by {signal_name(-code)}"
     if found := _DEEPSPEED.search(output):
         return f"a rank was killed by {signal_name(int(found[1]))}"
     return ""

@@ -56,6 +56,10 @@ def test_sighup_stops_a_run_unless_it_is_ignored() -> None:
     [
         (report("1 (pid: 7) ", "-9 (pid: 8)  (SIGKILL)"), "rank 1 was killed by SIGKILL"),
         (report("1 (pid: 6) ", "-11 (pid: 7)  (SIGSEGV)", "1 (pid: 8) "), "rank 1 was killed by SIGSEGV"),
+        (report("-6 (pid: 6)  (SIGABRT)", "-9 (pid: 7)  (SIGKILL)"), "rank 1 was killed by SIGKILL"),
+        (report("1 (pid: 6) ", "-15 (pid: 7)  (SIGTERM)", "-9 (pid: 8)  (SIGKILL)"), "rank 2 was killed by SIGKILL"),
+        (report("-6 (pid: 6)  (SIGABRT)", "1 (pid: 7) "), ""),
+        (report("-6 (pid: 6)  (SIGABRT)", "-15 (pid: 7)  (SIGTERM)"), "rank 0 was killed by SIGABRT"),
         (report("1 (pid: 7) ", "1 (pid: 8) "), ""),
         (f"{DEEPSPEED}-9\n", "a rank was killed by SIGKILL"),
         (f"{DEEPSPEED}1\n", ""),
