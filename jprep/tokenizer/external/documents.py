@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import secrets
-from collections.abc import Collection, Set
+from collections.abc import Collection
 from typing import Any, Literal
 
 Document = dict[str, Any]
@@ -37,19 +37,24 @@ def without_special_tokens(document: Document, special: Collection[str]) -> Docu
         return document
     changed = {"vocab": _vocabulary(model, names)}
     if "merges" in model:
-        changed["merges"] = [merge for merge in model["merges"] if not _has_one_of(names.keys(), merge)]
+        kept = (merge for merge in model["merges"] if names.keys().isdisjoint((*_parts(merge), _merged(model, merge))))
+        changed["merges"] = list(kept)
     renamed = [_renamed(token, names) for token in added]
     return document | {"added_tokens": renamed, "model": model | changed}
 
 
 def _pieces(model: Document, special: Collection[str]) -> set[str]:
-    """Return the special tokens that a model may find in a text: a BPE those of one character, or that it merges."""
+    """Return the special tokens that a model may find in a text.
+
+    A BPE finds those that its merges make, and single characters. These keep their names where they would be lost from
+    texts without them: only byte fallback can spell them otherwise.
+    """
     vocab = model["vocab"]
     found = set(special).intersection(vocab if isinstance(vocab, dict) else (piece for piece, _ in vocab))
     if model.get("type") != "BPE" or model.get("ignore_merges"):
         return found
-    merged = {"".join(_parts(merge)) for merge in model["merges"]}
-    return {token for token in found if len(token) == 1 or token in merged}
+    merged = {_merged(model, merge) for merge in model["merges"]}
+    return {token for token in found if token in merged or (len(token) == 1 and model.get("byte_fallback"))}
 
 
 def _parts(merge: str | list[str]) -> list[str]:
@@ -57,9 +62,10 @@ def _parts(merge: str | list[str]) -> list[str]:
     return merge.split(" ") if isinstance(merge, str) else merge
 
 
-def _has_one_of(names: Set[str], merge: str | list[str]) -> bool:
-    parts = _parts(merge)
-    return not names.isdisjoint((*parts, "".join(parts)))
+def _merged(model: Document, merge: str | list[str]) -> str:
+    """Return the piece that a merge makes."""
+    first, second = _parts(merge)
+    return first + second.removeprefix(model.get("continuing_subword_prefix") or "")
 
 
 def _renamed(token: Document, names: dict[str, str]) -> Document:

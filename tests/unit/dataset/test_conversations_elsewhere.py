@@ -117,11 +117,28 @@ def test_special_tokens_spelt_in_a_text_are_text(kind: str, flagged: bool, tmp_p
     assert (ids.count(tokenizer.id_of("<s>")), ids.count(tokenizer.id_of("</s>"))) == (1, 1)
 
 
-def test_a_special_token_of_one_character_is_text_in_a_text(tmp_path: Path) -> None:
-    made = merging_bpe()
-    made.add_special_tokens([AddedToken("東", special=True, normalized=False)])
+def test_a_special_token_of_one_character_is_text_where_bytes_can_spell_it(tmp_path: Path) -> None:
+    special = AddedToken("東", special=True, normalized=False)
+    spelt = [f"<0x{byte:02X}>" for byte in "東".encode()]
+    pieces = ["<unk>", "<s>", "</s>", *CHARACTERS, *(f"<0x{byte:02X}>" for byte in range(256))]
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    made = Tokenizer(models.BPE(ids, [], unk_token="<unk>", byte_fallback=True))
+    made.add_special_tokens([special])
+    tokenizer = load_tokenizer(written(made, tmp_path / "fallback"))
+    assert [tokenizer.piece_of(number) for number in tokenizer.encode("日東")] == ["日", *spelt]
+    made = byte_level()
+    made.add_special_tokens([AddedToken("!", special=True, normalized=False)])
+    tokenizer = load_tokenizer(written(made, tmp_path / "bytes"))
+    assert tokenizer.decode(tokenizer.encode("hi! th")).strip() == "hi! th", "nothing else could spell it"
+
+
+def test_a_merge_that_continues_a_word_makes_no_special_token(tmp_path: Path) -> None:
+    merges = [("<", "##/"), ("</", "##s"), ("</s", "##>")]
+    pieces = ["<unk>", "<s>", "<", "##/", "##s", "##>", "</", "</s", "</s>"]
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    made = Tokenizer(models.BPE(ids, merges, unk_token="<unk>", continuing_subword_prefix="##"))
     tokenizer = load_tokenizer(written(made, tmp_path / "made"))
-    assert tokenizer.id_of("東") not in tokenizer.encode("日本東京")
+    assert [tokenizer.piece_of(number) for number in tokenizer.encode("</s>")] == ["</s", "##>"]
 
 
 def test_a_template_that_would_give_the_date_if_it_could_is_refused(tmp_path: Path) -> None:
