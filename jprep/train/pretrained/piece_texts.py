@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
 
 Spelling = Literal["bytes", "characters", "wordpiece"]
-"""GPT-2's characters, one for each byte; characters with `▁` for a space and `<0x..>` for a byte; or characters with
-`##` before what continues a word, and nothing before what begins one."""
+"""GPT-2's characters, one for each byte; characters with `▁` for a space and `<0x..>` for a byte; or words, and
+pieces of words with `##` before what continues a word."""
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _STEPS = ("normalizer", "pre_tokenizer", "decoder")
@@ -30,7 +30,7 @@ class PieceText(NamedTuple):
     Attributes:
         data: its UTF-8 bytes, which may be incomplete characters; spaces are part of them, except for WordPiece. Empty
             if the tokenizer does not tell.
-        begins_word: whether it begins a word although no space is part of it, as in WordPiece.
+        begins_word: whether it begins a word although no space is part of it: a word, or the first piece of one.
     """
 
     data: bytes
@@ -41,17 +41,23 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
     """Return how a tokenizer spells its pieces."""
     if tokenizer.card.jprep:
         config = tokenizer.card.config
-        continues = config.model == "wordpiece" and config.boundaries in ("hard", "bert")
-        return "bytes" if config.model == "byte-bpe" else "wordpiece" if continues else "characters"
-    pieces = (tokenizer.piece_of(number) for number in range(tokenizer.vocab_size))
+        if config.whole_words or (config.model == "wordpiece" and config.boundaries == "hard"):
+            return "wordpiece"
+        return "bytes" if config.model == "byte-bpe" else "characters"
     path = tokenizer.folder / TOKENIZER_JSON
     if not path.is_file():
-        return "wordpiece" if any(map(_continues, pieces)) else "characters"
+        return guessed_spelling([tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)])
     document = read_json(path)
-    if document["model"].get("type") == "WordPiece":
+    if document["model"].get("type") == "WordPiece" or document["model"].get("continuing_subword_prefix"):
         return "wordpiece"
     steps = [step["type"] for key in _STEPS for step in steps_of(document.get(key))]
     return "bytes" if "ByteLevel" in steps else "characters"
+
+
+def guessed_spelling(pieces: list[str]) -> Spelling:
+    """Return how a tokenizer without a `tokenizer.json` spells its pieces: WordPiece has no `▁`, and no bytes."""
+    has_spaces = any(SPACE_PIECE in piece or is_byte_piece(piece) for piece in pieces)
+    return "wordpiece" if not has_spaces and any(map(_continues, pieces)) else "characters"
 
 
 def piece_texts(tokenizer: Tokenizer) -> list[PieceText]:

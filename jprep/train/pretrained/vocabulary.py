@@ -53,8 +53,8 @@ def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
             found.append([same[number]])
         elif piece in special:
             found.append([])
-        elif text.data in by_data and not text.begins_word:
-            found.append([by_data[text.data]])
+        elif (data := b" " + text.data if text.begins_word else text.data) in by_data:
+            found.append([by_data[data]])
         else:
             found.append(encoded[number] or _byte_ids(text.data, by_data))
     return found
@@ -71,14 +71,14 @@ def _same_tokens(old: Tokenizer, new: Tokenizer) -> dict[int, int]:
 def _ids_by_data(old: Tokenizer) -> dict[bytes, int]:
     """Return the old id for what a piece stands for; a piece of characters comes before one of byte fallback.
 
-    None for a WordPiece, which has two pieces for the same characters: it encodes them.
+    Of several, the first. None for a WordPiece, which has two pieces for the same characters: it encodes them.
     """
     if spelling_of(old) == "wordpiece":
         return {}
     special, texts = set(old.special.tokens), piece_texts(old)
     ids = [number for number in range(old.vocab_size) if old.piece_of(number) not in special and texts[number].data]
-    ids.sort(key=lambda number: not is_byte_piece(old.piece_of(number)))
-    return {texts[number].data: number for number in ids}
+    ids.sort(key=lambda number: (is_byte_piece(old.piece_of(number)), number), reverse=True)
+    return {texts[number].data: number for number in ids}  # the last one stays
 
 
 def _byte_ids(data: bytes, by_data: Mapping[bytes, int]) -> list[int]:
