@@ -14,6 +14,7 @@ from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.shell_command import shell_command
 from jprep.cli.completion.candidates import PATTERN, SEGMENTER
 from jprep.cli.pipeline.starter_names import BACKENDS, MODELS, SOURCES, TOKENIZERS
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.cli.pipeline.questions import Questions
@@ -75,12 +76,12 @@ def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> An
     from jprep.pipeline.starter import choices
     from jprep.train.planning.host import has_accelerator
 
-    ask = Questions(asking)
+    ask, start = Questions(asking), _starting_model(given)
     source = given["source"] or ask.choose("Where does the text come from?", choices.SOURCES, "wikipedia")
     inputs = given["inputs"] or ask.inputs(source)
     backends = {name: choice.about for name, choice in choices.BACKENDS.items()}
     backend = given["backend"] or ask.choose("What trains the model?", backends, "torch")
-    model = _model(given, backend, ask)
+    model = _model(given, backend, start, ask)
     name = given["name"] or ask.name(file.stem if file else source)
     return choices.Answers(
         name=name,
@@ -88,22 +89,34 @@ def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> An
         inputs=tuple(inputs),
         text_field=given["text_field"],
         backend=backend,
-        segmenter=given["segmenter"] or _segmenter(model.get("start")),
+        segmenter=given["segmenter"] or _segmenter(start),
         precision="bf16" if has_accelerator() else "fp32",
         **model,
     )
 
 
-def _model(given: Mapping[str, Any], backend: BackendName, ask: Questions) -> dict[str, Any]:
+def _starting_model(given: Mapping[str, Any]) -> StartingModel | None:
+    """Return the model to continue, if one is given."""
+    if given["init_model"] is None:
+        return None
+    if given["model"] or given["tokenizer"]:
+        raise click.UsageError("--init brings its model and tokenizer: leave out --model and --tokenizer.")
+    from jprep.pipeline.starter.starting_model import read_starting_model
+
+    return read_starting_model(given["init_model"])
+
+
+def _model(
+    given: Mapping[str, Any], backend: BackendName, start: StartingModel | None, ask: Questions
+) -> dict[str, Any]:
     """Return the answers about the model: one to continue, or a preset and a kind of tokenizer."""
     from jprep.pipeline.starter import choices
 
-    if init := given["init_model"]:
-        if given["model"] or given["tokenizer"]:
-            raise click.UsageError("--init brings its model and tokenizer: leave out --model and --tokenizer.")
-        from jprep.pipeline.starter.starting_model import read_starting_model
+    if start:
+        from jprep.pipeline.starter.starting_model import check_starting_model
 
-        return {"start": read_starting_model(init, backend)}
+        check_starting_model(start, backend)
+        return {"start": start}
     model = given["model"] or ask.model(backend)
     choices.check_model(backend, model)
     usual = choices.usual_tokenizer(model)
@@ -112,11 +125,16 @@ def _model(given: Mapping[str, Any], backend: BackendName, ask: Questions) -> di
 
 
 def _segmenter(start: StartingModel | None) -> str:
-    """Return the first segmenter that works here; none for a causal model that has its tokenizer."""
+    """Return the segmenter of a given tokenizer, or else the first that works here.
+
+    None for a causal model whose tokenizer takes raw text.
+    """
     from jprep.doctor.segmenters import usable_segmenter
     from jprep.pipeline.starter.choices import FAMILIES
 
-    if start and FAMILIES[start.family].task == "clm":
+    if start and start.segmenter:
+        return start.segmenter
+    if start and FAMILIES[start.family].task == "clm" and not start.needs_words:
         return "none"
     found = usable_segmenter()
     if found == "none":
@@ -126,6 +144,6 @@ def _segmenter(start: StartingModel | None) -> str:
 
 def _show(path: Path, answers: Answers) -> None:
     tokenizer = "its tokenizer" if answers.start else answers.tokenizer
-    echo(f"{path}: {answers.model_name} by {answers.backend}, {tokenizer}, from {answers.source}")
+    echo(f"{path}: {one_line(answers.model_name)} by {answers.backend}, {tokenizer}, from {answers.source}")
     run = ("run", path)
     next_steps(shell_command(*run, "--scale", "tiny"), shell_command(*run, "--dry-run"), shell_command(*run))

@@ -98,11 +98,15 @@ class StartingModel(NamedTuple):
         init: its folder, or its name on the Hub.
         family: its family.
         positions: how many positions it has.
+        needs_words: whether its tokenizer takes the words of a corpus, and not raw text.
+        segmenter: the segmenter that finds the words that it was trained on; "" if any will do.
     """
 
     init: str
     family: str
     positions: int
+    needs_words: bool
+    segmenter: str
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):

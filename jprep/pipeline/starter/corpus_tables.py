@@ -106,10 +106,12 @@ def corpus_table(answers: Answers) -> str:
 
 def _segmenter_comment(answers: Answers) -> str:
     if answers.segmenter == "none":
-        why = "the model has a tokenizer" if answers.start else "`jprep doctor` shows which segmenters work here"
+        why = "the model's tokenizer takes raw text" if answers.start else "`jprep doctor` shows which segmenters work"
         return f"words are not looked for; {why}"
     if answers.start:
-        return "find words, which can be masked as a whole; the model needs no segmenter at use"
+        return (
+            "find words, which its tokenizer needs" if answers.start.needs_words else "find words, to mask whole ones"
+        )
     return "find words, which guide the tokenizer; the model needs no segmenter at use"
 
 

@@ -5,39 +5,64 @@ from __future__ import annotations
 from pathlib import Path
 
 from jprep.errors import ConfigError
-from jprep.hub.location import is_hub_name
+from jprep.hub.location import is_hub_name, resolve_location
 from jprep.pipeline.init_tokenizer import tokenizer_beside
 from jprep.pipeline.starter.choices import BACKENDS, FAMILIES, BackendName, StartingModel
+from jprep.tokenizer import load_tokenizer
 from jprep.train.models.config import max_positions
-from jprep.train.pretrained.location import described_model, refuse_run
+from jprep.train.models.presets import FAMILIES as ARCHITECTURES
+from jprep.train.pretrained.config import CONFIG, PretrainedConfig, read_pretrained_config
+from jprep.train.pretrained.location import refuse_run
+
+_WORDS = ("hard", "spaces")
+"""Boundaries of tokenizers that take the words of a corpus, and not raw text."""
 
 
-def read_starting_model(init: str, backend: BackendName) -> StartingModel:
+def read_starting_model(init: str) -> StartingModel:
     """Read what a model is, from its `config.json`; of a name on the Hub, config and tokenizer are downloaded.
 
     Args:
-        init: a folder in Hugging Face form, or a name on the Hub.
-        backend: what trains it.
+        init: a directory in Hugging Face form, or a name on the Hub.
 
     Raises:
-        ConfigError: there is no such folder or name, it is no model with a tokenizer, or the backend does not train it.
+        ConfigError: there is no such directory or name, it is no model with a tokenizer, or starter recipes know no
+            settings for it.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
     where, path = f"--init {init}", Path(init).expanduser()
     refuse_run(path)
     if not is_hub_name(init) and not path.is_dir():
-        fix = "give the directory of an exported model, or a name on the Hub: ORG/NAME"
-        raise ConfigError(f"there is no folder {init!r}", where=where, fix=fix)
-    config = described_model(init)
-    if not config or not tokenizer_beside(init):
-        missing = "tokenizer" if config else "config.json"
-        fix = "give a folder with config.json, weights and tokenizer, as `jprep export` writes it"
-        raise ConfigError(f"there is no {missing} in this folder", where=where, fix=fix)
-    family = str(config["model_type"])
-    if family not in FAMILIES or FAMILIES[family].task == "rtd":
+        what = "expected a directory, got a file" if path.is_file() else f"there is no directory {init!r}"
+        raise ConfigError(what, where=where, fix="give an exported model, or a name on the Hub: ORG/NAME")
+    folder = resolve_location(init, (CONFIG,))
+    tokenizer = tokenizer_beside(init)
+    if not tokenizer or not (folder / CONFIG).is_file():
+        missing = "tokenizer" if (folder / CONFIG).is_file() else CONFIG
+        fix = "give a directory with config.json, weights and tokenizer, as `jprep export` writes it"
+        raise ConfigError(f"there is no {missing} in this directory", where=where, fix=fix)
+    given = read_pretrained_config(folder)
+    if given.model_type not in FAMILIES or FAMILIES[given.model_type].task == "rtd":
         fix = "write the recipe by hand, see docs/pretrained.md"
-        raise ConfigError(f"starter recipes do not continue models of the type {family!r}", where=where, fix=fix)
-    if family not in BACKENDS[backend].families:
-        able = ", ".join(name for name, choice in BACKENDS.items() if family in choice.families)
-        raise ConfigError(f"{backend} does not train {family}", where=where, fix=f"--train with one of {able}")
-    return StartingModel(init, family, max_positions(config))
+        what = f"starter recipes do not continue models of the type {given.model_type!r}"
+        raise ConfigError(what, where=where, fix=fix)
+    card = load_tokenizer(tokenizer).card
+    segmenter = str((card.segmenter or {}).get("name", ""))
+    return StartingModel(init, given.model_type, _positions(given), card.config.boundaries in _WORDS, segmenter)
+
+
+def check_starting_model(start: StartingModel, backend: BackendName) -> None:
+    """Refuse a backend that does not train such a model.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if start.family not in BACKENDS[backend].families:
+        able = ", ".join(name for name, choice in BACKENDS.items() if start.family in choice.families)
+        what = f"{backend} does not train {start.family}"
+        raise ConfigError(what, where=f"--init {start.init}", fix=f"--train with one of {able}")
+
+
+def _positions(given: PretrainedConfig) -> int:
+    pad = 1 if given.pad is None else given.pad
+    defaults = ARCHITECTURES[given.model_type].defaults
+    return max_positions({**defaults, **given.values, "model_type": given.model_type, "pad_token_id": pad})

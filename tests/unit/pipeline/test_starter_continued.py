@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 
 from jprep import samples
+from jprep.corpus.config import default_recipe
+from jprep.engine.executors.local import Local
+from jprep.engine.output_kinds import HASH_CACHE
+from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.pipeline.recipe import load_recipe
 from jprep.pipeline.run import plan_run
-from jprep.pipeline.starter.starting_model import read_starting_model
+from jprep.pipeline.starter.starting_model import check_starting_model, read_starting_model
+from jprep.tokenizer.train import train as train_tokenizer
+from jprep.tokenizer.training_data import InputTrainingData
 from jprep.train.job.config import ModelConfig, Task
 from jprep.train.models import TokenizerInfo, model_config
 from tests.conftest import Run
+from tests.fakes.config_sections import tokenizer_config
 from tests.fakes.hugging_face import write_bert, write_byte_level
 
 
@@ -52,6 +59,47 @@ def test_a_causal_model_needs_no_words(folder: Path, jprep: Run) -> None:
     assert recipe["train"]["task"] == "clm" and recipe["corpus"]["segmenter"] == "none"
 
 
+@pytest.mark.parametrize(
+    ("preset", "task", "lengths"),
+    [
+        ("gpt2-tiny", "clm", (256, 1024)),
+        ("llama-tiny", "clm", (1024, 1024)),
+        ("qwen3-tiny", "clm", (1024, 1024)),
+        ("bert-tiny", "mlm", (512, 512)),
+        ("roberta-tiny", "mlm", (512, 510)),
+        ("modernbert-tiny", "mlm", (512, 1024)),
+        ("deberta-v2-tiny", "mlm", (512, 512)),
+    ],
+)
+@pytest.mark.parametrize("stated", [True, False])
+def test_rows_have_the_positions_of_the_config_or_those_of_transformers(
+    preset: str, task: Task, lengths: tuple[int, int], stated: bool, folder: Path, jprep: Run
+) -> None:
+    write_config(folder / "bert", preset, task)
+    if not stated:
+        config = json.loads((folder / "bert/config.json").read_text())
+        for key in ("n_positions", "max_position_embeddings"):
+            config.pop(key, None)
+        (folder / "bert/config.json").write_text(json.dumps(config))
+    jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "bert", cwd=folder)
+    train = tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))["train"]
+    assert (train["task"], train["length"]) == (task, lengths[0 if stated else 1])
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "segmenter"), [("hard", "pointwise"), ("spaces", "pointwise"), ("none", "none")]
+)
+def test_a_tokenizer_of_words_gets_them(boundaries: str, segmenter: str, folder: Path, jprep: Run) -> None:
+    source = InputTrainingData(default_recipe({"text": [str(folder / "novels.txt")]}, "pointwise"), folder / HASH_CACHE)
+    section = {"model": "byte-bpe", "vocab_size": 400, "boundaries": boundaries, "special": ["gpt"]}
+    train_tokenizer(source, tokenizer_config(section, "test"), folder / "gpt2", Local(1), SilentProgress())
+    write_config(folder / "gpt2", "gpt2-tiny", "clm")
+    jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "gpt2", cwd=folder)
+    recipe = tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))
+    assert recipe["corpus"]["segmenter"] == segmenter
+    jprep("run", "mine.toml", "--until", "dataset", cwd=folder)
+
+
 def test_the_published_share_of_masks_is_kept(folder: Path, jprep: Run) -> None:
     write_config(folder / "bert", "modernbert-tiny", "mlm")
     jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "bert", cwd=folder)
@@ -66,24 +114,29 @@ def test_a_preset_beside_a_model_to_continue_is_refused(folder: Path, jprep: Run
 @pytest.mark.parametrize(
     ("change", "what", "fix"),
     [
-        (lambda bert: (bert / "tokenizer.json").unlink(), "there is no tokenizer in this folder", "jprep export"),
-        (lambda bert: (bert / "config.json").unlink(), "there is no config.json in this folder", "jprep export"),
-        (lambda bert: bert.rename("other"), "there is no folder './bert'", "ORG/NAME"),
+        (lambda bert: (bert / "tokenizer.json").unlink(), "there is no tokenizer in this directory", "jprep export"),
+        (lambda bert: (bert / "config.json").unlink(), "there is no config.json in this directory", "jprep export"),
+        (
+            lambda bert: bert.rename("x") and Path("bert").write_text("x"),
+            "expected a directory, got a file",
+            "ORG/NAME",
+        ),
+        (lambda bert: bert.rename("other"), "there is no directory './bert'", "ORG/NAME"),
     ],
 )
 def test_what_cannot_be_continued_is_refused(change, what: str, fix: str, folder: Path) -> None:  # type: ignore[no-untyped-def]
     change(folder / "bert")
     with pytest.raises(ConfigError, match=what) as refused:
-        read_starting_model("./bert", "torch")
+        read_starting_model("./bert")
     assert refused.value.where == "--init ./bert" and fix in refused.value.fix
 
 
 def test_models_that_the_backend_or_init_does_not_train_are_refused(folder: Path) -> None:
     write_config(folder / "bert", "modernbert-tiny", "mlm")
     with pytest.raises(ConfigError, match="keras does not train modernbert") as refused:
-        read_starting_model("bert", "keras")
+        check_starting_model(read_starting_model("bert"), "keras")
     assert refused.value.fix == "--train with one of torch, deepspeed, flax"
     write_config(folder / "bert", "electra-tiny", "rtd")
     with pytest.raises(ConfigError, match="do not continue models of the type 'electra'") as refused:
-        read_starting_model("bert", "torch")
+        read_starting_model("bert")
     assert "docs/pretrained.md" in refused.value.fix
