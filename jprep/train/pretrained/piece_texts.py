@@ -16,9 +16,9 @@ from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, SPACE_PIECE
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
 
-Spelling = Literal["bytes", "characters", "wordpiece"]
-"""GPT-2's characters, one for each byte; characters with `▁` for a space and `<0x..>` for a byte; or words, and
-pieces of words with `##` before what continues a word."""
+Spelling = Literal["bytes", "characters", "words", "wordpiece", "spaced wordpiece"]
+"""GPT-2's characters, one for each byte; characters with `▁` for a space and `<0x..>` for a byte; whole words; or
+pieces of words with `##` before what continues one, where spaces are no part of pieces, or are, as in jprep's."""
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _STEPS = ("normalizer", "pre_tokenizer", "decoder")
@@ -28,7 +28,7 @@ class PieceText(NamedTuple):
     """What a piece stands for.
 
     Attributes:
-        data: its UTF-8 bytes, which may be incomplete characters; spaces are part of them, except for WordPiece. Empty
+        data: its UTF-8 bytes, which may be incomplete characters; spaces are part of them unless `begins_word`. Empty
             if the tokenizer does not tell.
         begins_word: whether it begins a word although no space is part of it: a word, or the first piece of one.
     """
@@ -41,8 +41,10 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
     """Return how a tokenizer spells its pieces."""
     if tokenizer.card.jprep:
         config = tokenizer.card.config
-        if config.whole_words or (config.model == "wordpiece" and config.boundaries == "hard"):
-            return "wordpiece"
+        if config.whole_words:
+            return "wordpiece" if config.boundaries == "bert" else "words"
+        if config.model == "wordpiece" and config.boundaries == "hard":
+            return "spaced wordpiece"
         return "bytes" if config.model == "byte-bpe" else "characters"
     path = tokenizer.folder / TOKENIZER_JSON
     if not path.is_file():
@@ -55,7 +57,7 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
 
 
 def guessed_spelling(pieces: list[str]) -> Spelling:
-    """Return how a tokenizer without a `tokenizer.json` spells its pieces: WordPiece has no `▁`, and no bytes."""
+    """Return how a tokenizer without a `tokenizer.json` spells its pieces: WordPiece has neither `▁` nor `<0x..>`."""
     has_spaces = any(SPACE_PIECE in piece or is_byte_piece(piece) for piece in pieces)
     return "wordpiece" if not has_spaces and any(map(_continues, pieces)) else "characters"
 
@@ -69,9 +71,10 @@ def piece_texts(tokenizer: Tokenizer) -> list[PieceText]:
 
 
 def _piece_text(piece: str, decoded: str, spelling: Spelling) -> PieceText:
-    if spelling == "wordpiece":
-        text = piece.removeprefix(CONTINUATION_PREFIX) if _continues(piece) else decoded
-        return PieceText(text.encode(), not _continues(piece))
+    if spelling in ("wordpiece", "spaced wordpiece") and _continues(piece):
+        return PieceText(piece.removeprefix(CONTINUATION_PREFIX).encode(), False)
+    if spelling in ("words", "wordpiece"):
+        return PieceText(decoded.encode(), True)
     if spelling == "characters" and (byte := _BYTE.fullmatch(piece)):
         return PieceText(bytes([int(byte[1], 16)]), False)
     if spelling == "characters" and piece.startswith(SPACE_PIECE):

@@ -9,7 +9,7 @@ letter elsewhere. A token without any old piece is initialized from the seed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,7 @@ _BY_TOKEN = (
     "embeddings.word_embeddings.weight", "wte.weight", "embed_tokens.weight", "lm_head.weight", "cls.predictions.bias",
     "lm_head.bias", "generator_lm_head.bias", "embeddings.tok_embeddings.weight", "decoder.bias",
 )  # fmt: skip
+_EAST_ASIAN = "\u2e80"  # the first character of the scripts that have no spaces between words
 _ROLES = ("eos", "sep", "cls", "bos", "mask", "pad", "unk")
 """Roles of special tokens; the first that a token has in both tokenizers decides."""
 
@@ -42,7 +43,8 @@ def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
     roles, same = _roles(old, new), _same_tokens(old, new)
     by_data = _ids_by_data(old)
     texts = piece_texts(new)
-    encoded = _encoded(old, texts)
+    spaced = {text for text in texts if _follows_space(text, old)}
+    encoded = _encoded(old, texts, spaced)
     special = set(new.special.tokens)
     found: list[list[int]] = []
     for number, text in enumerate(texts):
@@ -53,7 +55,7 @@ def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
             found.append([same[number]])
         elif piece in special:
             found.append([])
-        elif (data := b" " + text.data if text.begins_word else text.data) in by_data:
+        elif (data := b" " + text.data if text in spaced else text.data) in by_data:
             found.append([by_data[data]])
         else:
             found.append(encoded[number] or _byte_ids(text.data, by_data))
@@ -73,7 +75,7 @@ def _ids_by_data(old: Tokenizer) -> dict[bytes, int]:
 
     Of several, the first. None for a WordPiece, which has two pieces for the same characters: it encodes them.
     """
-    if spelling_of(old) == "wordpiece":
+    if spelling_of(old) in ("wordpiece", "spaced wordpiece"):
         return {}
     special, texts = set(old.special.tokens), piece_texts(old)
     ids = [number for number in range(old.vocab_size) if old.piece_of(number) not in special and texts[number].data]
@@ -87,14 +89,19 @@ def _byte_ids(data: bytes, by_data: Mapping[bytes, int]) -> list[int]:
     return [one for one in ids if one is not None] if None not in ids else []
 
 
-def _encoded(old: Tokenizer, texts: Sequence[PieceText]) -> list[list[int]]:
-    """Return the old ids of each text, without unknown ones: as the beginning of a text, or else inside of one."""
+def _follows_space(text: PieceText, old: Tokenizer) -> bool:
+    """Return whether the old tokenizer sees a space before a word: between Latin words, or between all of them."""
+    first = text.data.decode(errors="ignore")[:1]
+    return text.begins_word and (old.card.config.boundaries == "spaces" or (first.isalnum() and first < _EAST_ASIAN))
+
+
+def _encoded(old: Tokenizer, texts: Sequence[PieceText], spaced: Set[PieceText]) -> list[list[int]]:
+    """Return the old ids of each text, without unknown ones: of words after spaces, as the beginning of a text."""
     found: list[list[int]] = [[] for _ in texts]
-    for begins_word in (True, False):
-        chosen = [
-            number for number, text in enumerate(texts) if text.begins_word == begins_word and _is_text(text.data)
-        ]
-        batch = old.encode_after("" if begins_word else "text", [texts[number].data.decode() for number in chosen])
+    for begins in (True, False):
+        alike = (number for number, text in enumerate(texts) if (text in spaced) == begins)
+        chosen = [number for number in alike if _is_text(texts[number].data)]
+        batch = old.encode_after("" if begins else "text", [texts[number].data.decode() for number in chosen])
         for number, (start, end) in zip(chosen, itertools.pairwise(batch.offsets.tolist()), strict=True):
             found[number] = [one for one in batch.ids[start:end].tolist() if one != old.unk]
     return found

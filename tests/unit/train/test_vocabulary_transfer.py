@@ -45,8 +45,8 @@ def characters(tmp_path: Path) -> Tokenizer:
 def byte_level(tmp_path: Path) -> Tokenizer:
     """A BPE of bytes whose only special token has all roles, as GPT-2's."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    merges = [("#", "#"), ("##", "#"), ("æ", "Ŀ"), ("æĿ", "±"), ("ä", "º"), ("äº", "¬"), ("æĿ±", "äº¬"), ("Ġ", "t"),
-              ("Ġt", "h"), ("Ġth", "e")]  # fmt: skip
+    merges = [("Ġ", "."), ("#", "#"), ("##", "#"), ("æ", "Ŀ"), ("æĿ", "±"), ("ä", "º"), ("äº", "¬"), ("æĿ±", "äº¬"),
+              ("Ġ", "t"), ("Ġt", "h"), ("Ġth", "e")]  # fmt: skip
     pieces = [*alphabet, *map("".join, merges)]
     built = tokenizers.Tokenizer(models.BPE({piece: number for number, piece in enumerate(pieces)}, merges))
     built.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -103,13 +103,19 @@ def test_a_continued_word_is_text_inside_of_one(characters: Tokenizer, tmp_path:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##ing", "東京", "##東"]
     found = sources(characters, load_tokenizer(write_wordpiece(tmp_path / "words", pieces)))
     assert found["the"] == ["▁the"] and found["##ing"] == ["ing"]
-    assert found["東京"] == ["▁", "東", "京"] and found["##東"] == ["東"]
+    assert found["東京"] == ["東", "京"] and found["##東"] == ["東"], "no space stands before them"
     assert found["[UNK]"] == ["<unk>"] and found["[MASK]"] == []
 
 
 def test_a_vocabulary_that_grew_keeps_its_rows(byte_level: Tokenizer, characters: Tokenizer) -> None:
     for tokenizer in (byte_level, characters):
         assert row_sources(tokenizer, tokenizer) == [[number] for number in range(tokenizer.vocab_size)]
+
+
+def test_signs_follow_no_space(byte_level: Tokenizer, tmp_path: Path) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "."]
+    found = sources(byte_level, load_tokenizer(write_wordpiece(tmp_path / "words", pieces)))
+    assert found["."] == ["."] and found["the"] == ["Ġthe"]
 
 
 def test_a_bpe_that_marks_what_continues_a_word(byte_level: Tokenizer, tmp_path: Path) -> None:
