@@ -12,6 +12,9 @@ STOPPED, TO_BE_CONTINUED = 130, 75
 """Exit codes of a run: it was stopped; a scheduler should start it again, since hosts were lost or its time is over."""
 
 _TORCHRUN = re.compile(r"^ *rank +: (\d+) .*\n *exitcode +: (-?\d+) ", re.MULTILINE)
+_CONSEQUENCES = (signal.SIGABRT, signal.SIGTERM)
+"""Signals by which the peers of a rank end that has failed."""
+
 _DEEPSPEED = re.compile(r"exits with return code = -(\d+)$", re.MULTILINE)
 
 
@@ -36,12 +39,11 @@ def killed_rank(output: str) -> str:
     """
     ends = [(int(found[1]), int(found[2])) for found in _TORCHRUN.finditer(output)]
     failed = any(code > 0 for _, code in ends)
-    consequences = (-signal.SIGABRT, -signal.SIGTERM) if failed else (-signal.SIGTERM,)
-    killed = [(rank, code) for rank, code in ends if code < 0 and code not in consequences]
-    killed.sort(key=lambda end: end[1] == -signal.SIGABRT)
-    if killed:
-        rank, code = killed[0]
-        return f"rank {rank} was killed by {signal_name(-code)}"
+    killed = [(rank, -code) for rank, code in ends if code < 0]
+    direct = [end for end in killed if end[1] not in _CONSEQUENCES]
+    if direct or (killed and not failed):
+        rank, number = direct[0] if direct else min(killed, key=lambda end: end[1] == signal.SIGTERM)
+        return f"rank {rank} was killed by {signal_name(number)}"
     if found := _DEEPSPEED.search(output):
         return f"a rank was killed by {signal_name(int(found[1]))}"
     return ""

@@ -60,6 +60,7 @@ def test_sighup_stops_a_run_unless_it_is_ignored() -> None:
         (report("1 (pid: 6) ", "-15 (pid: 7)  (SIGTERM)", "-9 (pid: 8)  (SIGKILL)"), "rank 2 was killed by SIGKILL"),
         (report("-6 (pid: 6)  (SIGABRT)", "1 (pid: 7) "), ""),
         (report("-6 (pid: 6)  (SIGABRT)", "-15 (pid: 7)  (SIGTERM)"), "rank 0 was killed by SIGABRT"),
+        (report("-15 (pid: 7)  (SIGTERM)", "-15 (pid: 8)  (SIGTERM)"), "rank 0 was killed by SIGTERM"),
         (report("1 (pid: 7) ", "1 (pid: 8) "), ""),
         (f"{DEEPSPEED}-9\n", "a rank was killed by SIGKILL"),
         (f"{DEEPSPEED}1\n", ""),
