@@ -46,15 +46,21 @@ def without_special_tokens(document: Document, special: Collection[str]) -> Docu
 def _pieces(model: Document, special: Collection[str]) -> set[str]:
     """Return the special tokens that a model may find in a text.
 
-    A BPE finds those that its merges make, and single characters. These keep their names where they would be lost from
-    texts without them: only byte fallback can spell them otherwise.
+    A BPE finds those that its merges make, all of them if it ignores merges, and single characters. These keep their
+    names where they would be lost from texts without them: only byte fallback can spell them otherwise.
     """
     vocab = model["vocab"]
     found = set(special).intersection(vocab if isinstance(vocab, dict) else (piece for piece, _ in vocab))
-    if model.get("type") != "BPE" or model.get("ignore_merges"):
+    if model.get("type") != "BPE":
         return found
-    merged = {_merged(model, merge) for merge in model["merges"]}
-    return {token for token in found if token in merged or (len(token) == 1 and model.get("byte_fallback"))}
+    longer = {token for token in found if len(token) > 1}
+    if not model.get("ignore_merges"):
+        longer &= {_merged(model, merge) for merge in model["merges"]}
+    return longer | {token for token in found - longer if len(token) == 1 and _has_bytes(model, token)}
+
+
+def _has_bytes(model: Document, token: str) -> bool:
+    return bool(model.get("byte_fallback")) and all(f"<0x{byte:02X}>" in model["vocab"] for byte in token.encode())
 
 
 def _parts(merge: str | list[str]) -> list[str]:
