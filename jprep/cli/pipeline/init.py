@@ -133,7 +133,7 @@ def _segmenter(start: StartingModel | None) -> str:
     from jprep.pipeline.starter.choices import FAMILIES
 
     if start and start.segmenter:
-        return start.segmenter
+        return str(start.segmenter["use"])
     if start and FAMILIES[start.family].task == "clm" and not start.needs_words:
         return "none"
     found = usable_segmenter()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -99,14 +100,14 @@ class StartingModel(NamedTuple):
         family: its family.
         positions: how many positions it has.
         needs_words: whether its tokenizer takes the words of a corpus, and not raw text.
-        segmenter: the segmenter that finds the words that it was trained on; "" if any will do.
+        segmenter: the segmenter that finds the words that it was trained on, with its options; empty if any will do.
     """
 
     init: str
     family: str
     positions: int
     needs_words: bool
-    segmenter: str
+    segmenter: Mapping[str, Any]
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,10 +98,16 @@ def corpus_table(answers: Answers) -> str:
         Key("normalizers", [{"use": "neologdn", "tilde": "ignore"}], "unify widths, dashes and spaces; 〜 stays"),
         Key("splitter", "rules", "find the ends of sentences"),
         Key("filters", filters, "drop documents, each counted with its reason; `jprep plugins` lists all filters"),
-        Key("segmenter", answers.segmenter, _segmenter_comment(answers)),
+        Key("segmenter", _segmenter(answers), _segmenter_comment(answers)),
         Key("dedup", {"documents": True, "lines": web}, "drop repeated documents" + (" and lines" if web else "")),
     ]
     return table("[corpus]", keys, "How the text is cleaned.")
+
+
+def _segmenter(answers: Answers) -> Any:
+    """Return the segmenter, with its options if it is that of the model's tokenizer."""
+    given = answers.start.segmenter if answers.start else {}
+    return dict(given) if len(given) > 1 and given["use"] == answers.segmenter else answers.segmenter
 
 
 def _segmenter_comment(answers: Answers) -> str:

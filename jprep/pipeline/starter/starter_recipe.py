@@ -43,6 +43,9 @@ def compose_recipe(answers: Answers, file: Path) -> str:
         raise ConfigError(f"a recipe cannot be called {answers.name!r}: {problem}", where="--name", fix="--name novels")
     if not answers.start:
         check_model(answers.backend, answers.model)
+    elif answers.start.needs_words and answers.segmenter == "none":
+        what = "the tokenizer of this model takes words, which a segmenter finds"
+        raise ConfigError(what, where="--segmenter none", fix="leave it out, or name another; see `jprep doctor`")
     inputs = _inputs(answers)
     text = "\n".join(
         [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from jprep.errors import ConfigError
 from jprep.hub.location import is_hub_name, resolve_location
 from jprep.pipeline.init_tokenizer import tokenizer_beside
 from jprep.pipeline.starter.choices import BACKENDS, FAMILIES, BackendName, StartingModel
-from jprep.tokenizer import load_tokenizer
+from jprep.tokenizer.card import read_card
+from jprep.tokenizer.external.files import is_external
 from jprep.train.models.config import max_positions
 from jprep.train.models.presets import FAMILIES as ARCHITECTURES
 from jprep.train.pretrained.config import CONFIG, PretrainedConfig, read_pretrained_config
@@ -30,6 +32,10 @@ def read_starting_model(init: str) -> StartingModel:
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
     where, path = f"--init {init}", Path(init).expanduser()
+    if not init:
+        raise ConfigError(
+            "no model is given", where="--init ''", fix="give a directory, or a name on the Hub: ORG/NAME"
+        )
     refuse_run(path)
     if not is_hub_name(init) and not path.is_dir():
         what = "expected a directory, got a file" if path.is_file() else f"there is no directory {init!r}"
@@ -45,9 +51,7 @@ def read_starting_model(init: str) -> StartingModel:
         fix = "write the recipe by hand, see docs/pretrained.md"
         what = f"starter recipes do not continue models of the type {given.model_type!r}"
         raise ConfigError(what, where=where, fix=fix)
-    card = load_tokenizer(tokenizer).card
-    segmenter = str((card.segmenter or {}).get("name", ""))
-    return StartingModel(init, given.model_type, _positions(given), card.config.boundaries in _WORDS, segmenter)
+    return StartingModel(init, given.model_type, _positions(given), *_words_of(tokenizer))
 
 
 def check_starting_model(start: StartingModel, backend: BackendName) -> None:
@@ -60,6 +64,16 @@ def check_starting_model(start: StartingModel, backend: BackendName) -> None:
         able = ", ".join(name for name, choice in BACKENDS.items() if start.family in choice.families)
         what = f"{backend} does not train {start.family}"
         raise ConfigError(what, where=f"--init {start.init}", fix=f"--train with one of {able}")
+
+
+def _words_of(tokenizer: Path) -> tuple[bool, dict[str, Any]]:
+    """Return whether a tokenizer takes words, and the segmenter with its options that found them in its corpus."""
+    if is_external(tokenizer):
+        return False, {}
+    card = read_card(tokenizer)
+    if card.config.boundaries not in _WORDS or not card.segmenter:
+        return card.config.boundaries in _WORDS, {}
+    return True, {"use": card.segmenter["name"], **card.segmenter["config"]}
 
 
 def _positions(given: PretrainedConfig) -> int:

@@ -16,6 +16,8 @@ from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.pipeline.recipe import load_recipe
 from jprep.pipeline.run import plan_run
+from jprep.pipeline.starter.choices import Answers, StartingModel
+from jprep.pipeline.starter.starter_recipe import compose_recipe
 from jprep.pipeline.starter.starting_model import check_starting_model, read_starting_model
 from jprep.tokenizer.train import train as train_tokenizer
 from jprep.tokenizer.training_data import InputTrainingData
@@ -96,7 +98,8 @@ def test_a_tokenizer_of_words_gets_them(boundaries: str, segmenter: str, folder:
     write_config(folder / "gpt2", "gpt2-tiny", "clm")
     jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "gpt2", cwd=folder)
     recipe = tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))
-    assert recipe["corpus"]["segmenter"] == segmenter
+    found = recipe["corpus"]["segmenter"]
+    assert (found if isinstance(found, str) else found["use"]) == segmenter
     jprep("run", "mine.toml", "--until", "dataset", cwd=folder)
 
 
@@ -104,6 +107,17 @@ def test_the_published_share_of_masks_is_kept(folder: Path, jprep: Run) -> None:
     write_config(folder / "bert", "modernbert-tiny", "mlm")
     jprep("init", "mine.toml", "--from", "text", "--input", "novels.txt", "--init", "bert", cwd=folder)
     assert tomllib.loads((folder / "mine.toml").read_text(encoding="utf-8"))["train"]["masking"]["rate"] == 0.3
+
+
+def test_a_tokenizer_of_words_is_refused_without_a_segmenter(folder: Path) -> None:
+    start = StartingModel("gpt2", "gpt2", 256, True, {})
+    answers = Answers(name="x", source="text", inputs=("novels.txt",), start=start, segmenter="none")
+    with pytest.raises(ConfigError, match="takes words"):
+        compose_recipe(answers, folder / "mine.toml")
+
+
+def test_no_model_is_refused(folder: Path, jprep: Run) -> None:
+    assert "no model is given" in jprep("init", "mine.toml", "--init", "", cwd=folder, code=2).stderr
 
 
 def test_a_preset_beside_a_model_to_continue_is_refused(folder: Path, jprep: Run) -> None:
