@@ -65,9 +65,17 @@ def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
 def _same_tokens(old: Tokenizer, new: Tokenizer) -> dict[int, int]:
     """Return the old id for each new id whose piece both tokenizers spell, if it means the same in both."""
     pieces = {old.piece_of(number): number for number in range(old.vocab_size)}
-    alike, special = spelling_of(old) == spelling_of(new), set(new.special.tokens) & set(old.special.tokens)
+    alike = spelling_of(old) == spelling_of(new) or _extends(old, new)
+    special = set(new.special.tokens) & set(old.special.tokens)
     shared = ((number, new.piece_of(number)) for number in range(new.vocab_size))
     return {number: pieces[piece] for number, piece in shared if piece in pieces and (alike or piece in special)}
+
+
+def _extends(old: Tokenizer, new: Tokenizer) -> bool:
+    """Return whether a tokenizer has all pieces of another at their ids, as a copy from another program can."""
+    return old.vocab_size <= new.vocab_size and all(
+        old.piece_of(number) == new.piece_of(number) for number in range(old.vocab_size)
+    )
 
 
 def _ids_by_data(old: Tokenizer) -> dict[bytes, int]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
+from jprep.engine.executors.local import Local
+from jprep.engine.runner import SilentProgress
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.tokenizer import Tokenizer
-from jprep.train.pretrained.piece_texts import guessed_spelling
+from jprep.tokenizer.train import train
+from jprep.tokenizer.training_data import WordCountTrainingData
+from jprep.train.pretrained.piece_texts import guessed_spelling, spelling_of
 from jprep.train.pretrained.vocabulary import row_sources
+from tests.fakes.config_sections import tokenizer_config
 from tests.fakes.hugging_face import write_wordpiece
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -116,6 +122,23 @@ def test_signs_follow_no_space(byte_level: Tokenizer, tmp_path: Path) -> None:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "."]
     found = sources(byte_level, load_tokenizer(write_wordpiece(tmp_path / "words", pieces)))
     assert found["."] == ["."] and found["the"] == ["Ġthe"]
+
+
+def test_a_copy_from_another_program_keeps_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "counts.tsv").write_text("the\t9\nthing\t8\nthin\t7\n東京\t9\n")
+    section = {"model": "wordpiece", "vocab_size": 26, "boundaries": "none", "special": ["bert"]}
+    own, copied = tmp_path / "own", tmp_path / "copied"
+    train(
+        WordCountTrainingData(tmp_path / "counts.tsv"),
+        tokenizer_config(section, "test"),
+        own,
+        Local(1),
+        SilentProgress(),
+    )
+    shutil.copytree(own, copied, ignore=shutil.ignore_patterns("card.json"))
+    before, after = load_tokenizer(own), load_tokenizer(copied)
+    assert spelling_of(before) != spelling_of(after), "the file does not tell that jprep's has no ##"
+    assert row_sources(before, after) == [[number] for number in range(after.vocab_size)]
 
 
 def test_a_bpe_that_marks_what_continues_a_word(byte_level: Tokenizer, tmp_path: Path) -> None:
