@@ -31,27 +31,28 @@ def read_starting_model(init: str) -> StartingModel:
             settings for it.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
-    where, path = f"--init {init}", Path(init).expanduser()
-    if not init:
-        raise ConfigError(
-            "no model is given", where="--init ''", fix="give a directory, or a name on the Hub: ORG/NAME"
-        )
-    refuse_run(path)
-    if not is_hub_name(init) and not path.is_dir():
-        what = "expected a directory, got a file" if path.is_file() else f"there is no directory {init!r}"
-        raise ConfigError(what, where=where, fix="give an exported model, or a name on the Hub: ORG/NAME")
-    folder = resolve_location(init, (CONFIG,))
-    tokenizer = tokenizer_beside(init)
-    if not tokenizer or not (folder / CONFIG).is_file():
-        missing = "tokenizer" if (folder / CONFIG).is_file() else CONFIG
-        fix = "give a directory with config.json, weights and tokenizer, as `jprep export` writes it"
-        raise ConfigError(f"there is no {missing} in this directory", where=where, fix=fix)
+    folder, tokenizer = _find_model(init)
     given = read_pretrained_config(folder)
     if given.model_type not in FAMILIES or FAMILIES[given.model_type].task == "rtd":
         fix = "write the recipe by hand, see docs/pretrained.md"
         what = f"starter recipes do not continue models of the type {given.model_type!r}"
-        raise ConfigError(what, where=where, fix=fix)
+        raise ConfigError(what, where=f"--init {init}", fix=fix)
     return StartingModel(init, given.model_type, _positions(given), *_words_of(tokenizer))
+
+
+def _find_model(init: str) -> tuple[Path, Path]:
+    """Return the directory of a model's config, and that of its tokenizer."""
+    where, path = f"--init {init or repr(init)}", Path(init).expanduser()
+    refuse_run(path)
+    if not init or not (is_hub_name(init) or path.is_dir()):
+        what = "expected a directory, got a file" if path.is_file() else f"there is no directory {init!r}"
+        raise ConfigError(what, where=where, fix="give an exported model, or a name on the Hub: ORG/NAME")
+    folder, tokenizer = resolve_location(init, (CONFIG,)), tokenizer_beside(init)
+    if not tokenizer or not (folder / CONFIG).is_file():
+        missing = "tokenizer" if (folder / CONFIG).is_file() else CONFIG
+        fix = "give a directory with config.json, weights and tokenizer, as `jprep export` writes it"
+        raise ConfigError(f"there is no {missing} in this directory", where=where, fix=fix)
+    return folder, tokenizer
 
 
 def check_starting_model(start: StartingModel, backend: BackendName) -> None:

@@ -117,7 +117,7 @@ def test_a_tokenizer_of_words_is_refused_without_a_segmenter(folder: Path) -> No
 
 
 def test_no_model_is_refused(folder: Path, jprep: Run) -> None:
-    assert "no model is given" in jprep("init", "mine.toml", "--init", "", cwd=folder, code=2).stderr
+    assert "there is no directory ''" in jprep("init", "mine.toml", "--init", "", cwd=folder, code=2).stderr
 
 
 def test_a_preset_beside_a_model_to_continue_is_refused(folder: Path, jprep: Run) -> None:
