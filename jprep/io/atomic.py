@@ -56,7 +56,8 @@ def final_name(name: str) -> str:
 def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path in the same directory; after the block sync it, rename it to `path` and sync the directory.
 
-    After an exception `path` is unchanged, and the temporary file and the directories made for it are deleted.
+    After an exception `path` is unchanged, and the temporary file and the directories made for it are deleted; on
+    a full disk these directories stay.
 
     Raises:
         MachineError: the disk is full or not writable, or another host has taken over a directory that this process
@@ -74,6 +75,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         fsync_path(path.parent)
         failpoint("output.renamed")
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            made = []  # another process may be about to write there: it shall not find its directory gone
         check_held()  # whoever has taken over the directory has deleted the file
         raise write_error(error, path) from error
     finally:
