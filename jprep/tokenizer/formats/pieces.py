@@ -47,8 +47,13 @@ def _of_bytes(piece: str, config: TokenizerConfig) -> bytes:
 
 
 def _of_characters(piece: str, config: TokenizerConfig) -> bytes:
+    return fallback_byte(piece) or piece.replace(SPACE_PIECE, " ").encode()
+
+
+def fallback_byte(piece: str) -> bytes:
+    """Return the byte that a piece of byte fallback such as `<0x41>` stands for; nothing for any other piece."""
     byte = _BYTE.fullmatch(piece)
-    return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE_PIECE, " ").encode()
+    return bytes([int(byte[1], 16)]) if byte else b""
 
 
 def _of_wordpiece(piece: str, config: TokenizerConfig) -> bytes:

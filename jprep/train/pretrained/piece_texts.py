@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from jprep.tokenizer.external.documents import steps_of
 from jprep.tokenizer.external.files import read_json
 from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
 from jprep.tokenizer.formats.file_names import TOKENIZER_JSON
+from jprep.tokenizer.formats.pieces import fallback_byte
 from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, SPACE_PIECE
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ Spelling = Literal["bytes", "characters", "words", "wordpiece", "spaced wordpiec
 """GPT-2's characters, one for each byte; characters with `▁` for a space and `<0x..>` for a byte; whole words; or
 pieces of words with `##` before what continues one, where spaces are no part of pieces, or are, as in jprep's."""
 
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
 _STEPS = ("normalizer", "pre_tokenizer", "decoder")
 
 
@@ -58,7 +57,7 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
 
 def guessed_spelling(pieces: list[str]) -> Spelling:
     """Return how a tokenizer without a `tokenizer.json` spells its pieces: WordPiece has neither `▁` nor `<0x..>`."""
-    has_spaces = any(SPACE_PIECE in piece or is_byte_piece(piece) for piece in pieces)
+    has_spaces = any(SPACE_PIECE in piece or fallback_byte(piece) for piece in pieces)
     return "wordpiece" if not has_spaces and any(map(_continues, pieces)) else "characters"
 
 
@@ -75,18 +74,13 @@ def _piece_text(piece: str, decoded: str, spelling: Spelling) -> PieceText:
         return PieceText(piece.removeprefix(CONTINUATION_PREFIX).encode(), False)
     if spelling in ("words", "wordpiece"):
         return PieceText(decoded.encode(), True)
-    if spelling == "characters" and (byte := _BYTE.fullmatch(piece)):
-        return PieceText(bytes([int(byte[1], 16)]), False)
+    if spelling == "characters" and (byte := fallback_byte(piece)):
+        return PieceText(byte, False)
     if spelling == "characters" and piece.startswith(SPACE_PIECE):
         return PieceText(piece.replace(SPACE_PIECE, " ").encode(), False)
     if spelling == "bytes" and "\ufffd" in decoded and all(character in CHARACTER_TO_BYTE for character in piece):
         return PieceText(bytes(CHARACTER_TO_BYTE[character] for character in piece), False)
     return PieceText(b"" if "\ufffd" in decoded else decoded.encode(), False)
-
-
-def is_byte_piece(piece: str) -> bool:
-    """Return whether a piece is a byte of byte fallback, `<0x41>`."""
-    return _BYTE.fullmatch(piece) is not None
 
 
 def _continues(piece: str) -> bool:

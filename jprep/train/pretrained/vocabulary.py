@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jprep.io.safetensors_file import Floats
-from jprep.train.pretrained.piece_texts import PieceText, is_byte_piece, piece_texts, spelling_of
+from jprep.tokenizer.formats.pieces import fallback_byte
+from jprep.train.pretrained.piece_texts import PieceText, piece_texts, spelling_of
 from jprep.train.pretrained.stored_tensors import StoredTensor
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _ids_by_data(old: Tokenizer) -> dict[bytes, int]:
         return {}
     special, texts = set(old.special.tokens), piece_texts(old)
     ids = [number for number in range(old.vocab_size) if old.piece_of(number) not in special and texts[number].data]
-    ids.sort(key=lambda number: (is_byte_piece(old.piece_of(number)), number), reverse=True)
+    ids.sort(key=lambda number: (fallback_byte(old.piece_of(number)) != b"", number), reverse=True)
     return {texts[number].data: number for number in ids}  # the last one stays
 
 
