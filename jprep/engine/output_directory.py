@@ -37,6 +37,7 @@ from jprep.io.shared.late import is_silly_rename
 from jprep.io.shared.lease import LEASE_SUFFIX
 from jprep.io.shared.workers import WORKERS, WorkerWatch
 from jprep.io.verified_files import verify_file
+from jprep.plurals import and_more
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _MAX_NAMES = 3  # files that a message names
@@ -353,8 +354,7 @@ class OutputDirectory:
 
 def _listing(names: list[str]) -> str:
     """Return the first names, and the number of others."""
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more
+    return ", ".join(names[:_MAX_NAMES]) + and_more(len(names), _MAX_NAMES)
 
 
 def _files_in(folder: Path) -> list[Path]:
