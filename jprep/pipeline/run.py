@@ -7,9 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from jprep.corpus.api import Corpus
 from jprep.corpus.build import build
@@ -24,12 +22,20 @@ from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError, MismatchError
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
-from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
+from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.run_result import RunResult
-from jprep.pipeline.steps import Step, check_steps, fix_other_work, missing_section, pending_downloads, select_steps
+from jprep.pipeline.steps import (
+    Step,
+    check_given,
+    check_steps,
+    fix_other_work,
+    missing_section,
+    pending_downloads,
+    select_steps,
+)
 from jprep.pipeline.submitted_training import plan_submission, train_in_job
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
-from jprep.pipeline.tiny_scale import kept_init, list_changes, scale_down
+from jprep.pipeline.tiny_scale import Scale, kept_init, list_changes, load_at_scale
 from jprep.plurals import counted
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.sources.data import training_data
@@ -43,8 +49,6 @@ from jprep.train.trackers.check import check_trackers
 
 DOWNLOADS = Path("downloads")
 """The directory that inputs are downloaded to."""
-
-Scale = Literal["tiny"]
 
 
 class Download(NamedTuple):
@@ -240,10 +244,10 @@ def plan_run(
     """Read and check a recipe, and work out its steps and outputs; nothing is written. See `run`.
 
     Raises:
-        ConfigError: the recipe is wrong, it has neither sources nor a given corpus, or an output directory holds
-            something else.
+        ConfigError: the recipe is wrong, it has neither sources nor a given corpus, a given output cannot be used, or
+            an output directory holds something else.
     """
-    loaded, full = _load(recipe, set, scale)
+    loaded, full = load_at_scale(recipe, set, scale)
     own = None if tokenizer else tokenizer_of_init(loaded, Path(work), kept_init(full))
     tokenizer = tokenizer or own
     steps = select_steps(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
@@ -252,6 +256,7 @@ def plan_run(
         OutputDirectory(folder, RECIPE, shared=True).check()
     chosen = backend or backend_name(loaded.train)
     given = {name: Path(path) for name, path in (("corpus", corpus), ("tokenizer", tokenizer)) if path}
+    check_given(steps, given.get("corpus"), given.get("tokenizer"))
     return RunPlan(
         recipe=loaded,
         steps=steps,
@@ -271,7 +276,7 @@ def plan_run(
 
 def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
     """Do the steps of a plan, one after another, until one fails; see `run`."""
-    check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given, tokenizer=plan.paths.tokenizer)
+    check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given)
     for text in plan.notes:
         reporter.note(text)
     if plan.recipe.train and "train" in plan.steps:
@@ -302,26 +307,6 @@ def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
         raise type(error)(error.what, where=error.where, fix=fix) from error
     reporter.step_finished(step, time.monotonic() - begun)
     return 0
-
-
-def _load(
-    recipe: Recipe | str | Path, overrides: Iterable[str] | Mapping[str, Any], scale: Scale | None
-) -> tuple[Recipe, Recipe]:
-    """Return the recipe with its settings at a scale, and at full scale; settings hold at any scale."""
-    overrides = overrides if isinstance(overrides, Mapping) else list(overrides)
-    where = "the recipe" if isinstance(recipe, Recipe) else str(recipe)
-    if isinstance(recipe, Recipe):
-        loaded = decode_recipe(msgspec.to_builtins(recipe), overrides)
-        check_recipe(loaded, where)
-    else:
-        loaded = load_recipe(recipe, overrides)
-    if not scale:
-        return loaded, loaded
-    small = with_tiny_values(scale_down(loaded), where)
-    small = decode_recipe(msgspec.to_builtins(small), overrides, where=where)
-    if small.tiny:
-        check_recipe(small, where)
-    return small, loaded
 
 
 def _corpus(plan: RunPlan, reporter: RunReporter) -> int:

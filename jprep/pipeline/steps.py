@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import files_by_name
 from jprep.corpus.stages.read import CorpusSteps
+from jprep.corpus.store import read_manifest
 from jprep.dataset.manifest import DatasetConfig, describe_held_out
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.part_columns import check_recipe_columns
@@ -74,9 +75,24 @@ def missing_section(recipe: Recipe, steps: list[Step], until: Step) -> str:
     return next((f"[{step}]" for step in after if step != "export" and not getattr(recipe, step)), "")
 
 
-def check_steps(
-    recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False, tokenizer: Path | None = None
-) -> None:
+def check_given(steps: list[Step], corpus: Path | None, tokenizer: Path | None) -> None:
+    """Find out whether given outputs are what the steps can use.
+
+    Args:
+        steps: the steps that will be done.
+        corpus: directory of a given corpus.
+        tokenizer: directory of a given tokenizer.
+
+    Raises:
+        ConfigError: one of them is not finished or does not exist, or the tokenizer has no end-of-document token.
+    """
+    if corpus:
+        read_manifest(corpus)
+    if tokenizer and "dataset" in steps:
+        DocumentEncoder(load_tokenizer(tokenizer))
+
+
+def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False) -> None:
     """Find out before the first step whether what the later ones need is installed and fits.
 
     Args:
@@ -84,20 +100,16 @@ def check_steps(
         steps: the steps that will be done.
         backend: the backend that trains.
         corpus: whether a finished corpus is given.
-        tokenizer: directory of a tokenizer; checked if no step trains it.
 
     Raises:
-        ConfigError: there is no such step, backend, tokenizer, pretrained model or bucket, a schedule does not fit the
-            steps, the tokenizer has no end-of-document token, or the corpus will not keep what the parts of a mixture
-            compare.
+        ConfigError: there is no such step, backend, pretrained model or bucket, a schedule does not fit the steps, or
+            the corpus will not keep what the parts of a mixture compare.
         MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     if "corpus" in steps and not corpus:
         with closing(CorpusSteps(recipe.corpus, recipe.corpus.segmenter)) as built:
             mix = recipe.dataset.mix if recipe.dataset else None
             check_recipe_columns(mix.parts if mix else [], recipe.corpus, built.signals)
-    if "dataset" in steps and "tokenizer" not in steps and tokenizer:
-        DocumentEncoder(load_tokenizer(tokenizer))
     if "train" in steps and (train := recipe.train):
         if train.steps:
             check_schedule(train.schedule, train.steps)
@@ -122,13 +134,15 @@ def _is_transformers(model: ModelConfig) -> bool:
     return kind not in FAMILIES or FAMILIES[kind].plugin is None
 
 
-def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[Step, str]]:
-    """Yield each step with a line that says what it will do."""
+def summarize_steps(
+    recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False
+) -> Iterator[tuple[Step, str]]:
+    """Yield each step with a line that says what it will do; see `check_steps`."""
     tokenizer, dataset = recipe.tokenizer or TokenizerConfig(), recipe.dataset or DatasetConfig()
     sources = ", ".join(source.name for source in recipe.corpus.sources)
     kind = f"extends {tokenizer.extended}" if tokenizer.extended else tokenizer.model
     lines: dict[Step, str] = {
-        "corpus": f"from {sources}" if sources else "as given",
+        "corpus": "as given" if corpus else f"from {sources}",
         "tokenizer": f"{kind}, {tokenizer.vocab_size:,} ids",
         "dataset": f"{describe_held_out(dataset.validation)} for validation",
         "export": "for transformers" if not recipe.train or _is_transformers(recipe.train.model) else "for jprep",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
@@ -10,7 +12,7 @@ from jprep.corpus.config import CorpusConfig, Source, step_name
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.dataset.manifest import DatasetConfig
 from jprep.engine.fingerprint import differences, plain
-from jprep.pipeline.recipe import Recipe
+from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
 from jprep.pipeline.steps import wanted_steps
 from jprep.plugins import plugins
 from jprep.tokenizer.config import TokenizerConfig
@@ -19,6 +21,8 @@ from jprep.train.job.push import PushConfig
 from jprep.train.models import FAMILIES, PRESETS
 from jprep.train.models.config_values import INTEGER_KEYS
 from jprep.train.pretrained.location import described_model
+
+Scale = Literal["tiny"]
 
 SUFFIX = "-tiny"
 _WEIGHT_FILES = (".safetensors", ".bin", ".pt")
@@ -39,6 +43,31 @@ _SIZES = INTEGER_KEYS - {
     "conv_kernel_size",
 }
 """Keys of a model's config that set its size, not what it computes."""
+
+
+def load_at_scale(
+    recipe: Recipe | str | Path, overrides: Iterable[str] | Mapping[str, Any], scale: Scale | None
+) -> tuple[Recipe, Recipe]:
+    """Return a recipe with its settings at a scale, and at full scale; settings hold at any scale.
+
+    Raises:
+        ConfigError: the recipe is wrong, at one of the scales.
+        ConfigError, MachineError: see `scale_down`.
+    """
+    overrides = overrides if isinstance(overrides, Mapping) else list(overrides)
+    where = "the recipe" if isinstance(recipe, Recipe) else str(recipe)
+    if isinstance(recipe, Recipe):
+        loaded = decode_recipe(msgspec.to_builtins(recipe), overrides)
+        check_recipe(loaded, where)
+    else:
+        loaded = load_recipe(recipe, overrides)
+    if not scale:
+        return loaded, loaded
+    small = with_tiny_values(scale_down(loaded), where)
+    small = decode_recipe(msgspec.to_builtins(small), overrides, where=where)
+    if small.tiny:
+        check_recipe(small, where)
+    return small, loaded
 
 
 def scale_down(recipe: Recipe) -> Recipe:

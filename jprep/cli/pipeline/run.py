@@ -103,7 +103,7 @@ def _show_plan(plan: RunPlan) -> None:
     for download in plan.pending_downloads():
         part = "the first megabytes of " if download.partial else ""
         echo(f"  {'fetch':<10} {download.path}  from {part}{download.url}")
-    for step, line in summarize_steps(plan.recipe, plan.steps, plan.backend):
+    for step, line in summarize_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given):
         echo(f"  {step:<10} {plan.output(step)}  {line}")
     for text in plan.notes:
         echo(f"  {'note':<10} {text}")

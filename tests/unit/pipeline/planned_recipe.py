@@ -144,7 +144,7 @@ def _tokenizer(folder: Path, config: TokenizerConfig) -> Path:
     options = {key: value for key, value in msgspec.structs.asdict(config).items() if key != "model"}
     made = small(config.model, **options)
     end = len(made.pieces) - len(made.special.tail)
-    more = [VocabularyPiece(f"語{number:07d}", "normal", -1000.0 - number) for number in _missing(config, made)]
+    more = [VocabularyPiece(f"k{number:07d}", "normal", -1000.0 - number) for number in _missing(config, made)]
     full = Vocabulary(config, made.special, [*made.pieces[:end], *more, *made.pieces[end:]], *_rest(made))
     return finished(folder, full)
 

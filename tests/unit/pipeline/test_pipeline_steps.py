@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from jprep.errors import ConfigError, JprepError
+from jprep.errors import ConfigError
 from jprep.pipeline.output_paths import find_finished, output_paths
 from jprep.pipeline.recipe import Recipe, decode_recipe
-from jprep.pipeline.steps import check_steps, missing_section, pending_downloads, select_steps, summarize_steps
+from jprep.pipeline.run import plan_run
+from jprep.pipeline.steps import (
+    check_given,
+    check_steps,
+    missing_section,
+    pending_downloads,
+    select_steps,
+    summarize_steps,
+)
 
 SOURCE = {"name": "web", "paths": ["b.txt"], "reader": "text"}
 CORPUS = {"sources": [SOURCE], "segmenter": "none"}
@@ -71,12 +79,19 @@ def test_a_typo_is_found_before_the_first_step(sections: dict[str, Any], said: s
         check_steps(made, select_steps(made, "export"), "torch")
 
 
-def test_a_tokenizer_that_does_not_exist_is_found_before_the_first_step(tmp_path: Path) -> None:
+def test_given_outputs_that_do_not_exist_are_found_before_the_first_step(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere"
+    with pytest.raises(ConfigError, match="nowhere"):
+        check_given(["dataset"], None, missing)
+    with pytest.raises(ConfigError, match="nowhere"):
+        check_given(["dataset"], missing, None)
+    check_given(["corpus"], None, missing)
+
+
+def test_a_plan_checks_given_outputs(tmp_path: Path) -> None:
     made = recipe(corpus=CORPUS, train=CLM)
-    given = select_steps(made, "dataset", tokenizer=True)
-    with pytest.raises(JprepError, match="nowhere"):
-        check_steps(made, given, "torch", tokenizer=tmp_path / "nowhere")
-    check_steps(made, select_steps(made, "dataset"), "torch", tokenizer=tmp_path / "trained later")
+    with pytest.raises(ConfigError, match="nowhere"):
+        plan_run(made, tokenizer=tmp_path / "nowhere", work=tmp_path / "work")
 
 
 def test_an_unknown_backend_is_found_before_the_first_step() -> None:
