@@ -18,6 +18,6 @@ def display_width(text: str) -> int:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Return a text with spaces behind it up to a number of columns; before it if it is aligned right."""
+    """Return a text with spaces after it up to a number of columns; before it if it is aligned right."""
     spaces = " " * (width - display_width(text))
     return spaces + text if right else text + spaces

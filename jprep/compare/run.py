@@ -57,7 +57,7 @@ from jprep.train.launcher.launch import PreparedRun, load_backend
 from jprep.train.launcher.launch import train as train_run
 
 VERSION = 1
-"""Increased when the same recipes and options would give other scores than before."""
+"""Increased when the same recipes and options would give different scores than before."""
 
 _CALIBRATION_STEPS = 40
 

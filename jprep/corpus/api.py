@@ -179,7 +179,7 @@ class Corpus:
                 existing Arrow file is replaced.
 
         Raises:
-            ConfigError: there is no such column, or `file` exists and is no Arrow file.
+            ConfigError: there is no such column, or `file` exists and is not an Arrow file.
             DamagedError: a shard is missing or damaged.
             MachineError: `file` cannot be written.
         """

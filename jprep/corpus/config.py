@@ -267,7 +267,7 @@ def _check_version(version: object, where: str) -> None:
 
 
 def _with_earlier_defaults(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a recipe in which keys that its version gives another default than today's have that default."""
+    """Return a recipe in which keys that its version gives a different default than today's have that default."""
     earlier, corpus = _EARLIER_DEFAULTS.get(raw.get("version", 1)), raw.get("corpus", {})
     return raw | {"corpus": earlier | corpus} if earlier and isinstance(corpus, dict) else raw
 

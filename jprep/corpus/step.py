@@ -46,7 +46,7 @@ Unit = Literal["document", "line"]
 """What is measured."""
 
 Threshold = tuple[float | None, float | None]
-"""The smallest and the largest value of a measure that a filter keeps; None is no limit."""
+"""The smallest and the largest value of a measure that a filter keeps; None means no limit."""
 
 
 class StepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -135,7 +135,7 @@ class Shard(msgspec.Struct, frozen=True):
 class RecordScan(msgspec.Struct, frozen=True):
     """How `Reader.shards` cuts an input, where it cuts at separators only.
 
-    Each shard ends at the first record that begins `shard_bytes` or more behind the beginning of the shard.
+    Each shard ends at the first record that begins `shard_bytes` or more after the beginning of the shard.
 
     Attributes:
         separator: what separates records, a key of `jprep.corpus.readers.chunking.SEPARATORS`.
@@ -173,7 +173,7 @@ class Reader(Step):
         """Split one input into shards. The result depends on the input only, not on the machine."""
 
     def reads_through(self, path: str) -> bool:
-        """Return whether `shards` reads an input, which is no pipe, from its start to its end.
+        """Return whether `shards` reads an input, which is not a pipe, from its start to its end.
 
         Then it is called in a worker, and its result is kept for an interrupted build.
         """

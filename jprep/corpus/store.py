@@ -33,7 +33,7 @@ DOCUMENTS_SUFFIX, REJECTS_SUFFIX = ".parquet", ".rejects"
 _ROW_GROUP = 1_000_000  # characters: about 3 MB of UTF-8 in each of `text` and `words`
 _REJECT_SIZE = 100  # approximate characters in a row of rejects
 _READ_ROWS = 256
-_NESTED = ("meta", "signals", "line_signals")  # columns of other types than text
+_NESTED = ("meta", "signals", "line_signals")  # columns of types other than text
 
 REBUILD = "`jprep corpus verify` lists the damaged files; `jprep corpus build … --restart` builds the corpus again"
 """Fix to show for a damaged file of a finished corpus."""

@@ -207,7 +207,7 @@ def text_around(
     """Return the text before a token, of the token, and after it, within its document.
 
     Raises:
-        ConfigError: the directory holds no tokenizer, or another tokenizer than the dataset's.
+        ConfigError: the directory holds no tokenizer, or a different tokenizer than the dataset's.
     """
     loaded = load_tokenizer(tokenizer)
     fix = "pass the dataset's tokenizer with --tokenizer"

@@ -50,7 +50,7 @@ def _schedulers_with_qsub() -> list[Finding]:
 
 
 def _silent(what: str, asked: str, answer: str) -> Finding:
-    """Return the finding for a scheduler that is installed and does not tell its version."""
+    """Return the finding for a scheduler that is installed and does not report its version."""
     last = answer.strip().splitlines()[-1:] or ["no answer"]
     return Finding(f"{what} was found, but `{asked}` gives no version: {last[0]}", "note")
 

@@ -91,7 +91,7 @@ class ContentHash(msgspec.Struct, frozen=True):
     blocks: bytes
 
     def block(self, number: int) -> bytes:
-        """Return the hash of a block; nothing behind the last one."""
+        """Return the hash of a block; nothing after the last one."""
         return self.blocks[number * BLOCK_DIGEST : (number + 1) * BLOCK_DIGEST]
 
 

@@ -49,7 +49,7 @@ class LockedError(MachineError):
 def hold_lock(
     path: Path, *, timeout: float = 5.0, where: Path | None = None, keep: bool = True, inheritable: bool = True
 ) -> Iterator[None]:
-    """Hold an exclusive lock on a file for the time of the block; the kernel releases it when this process ends.
+    """Hold an exclusive lock on a file for the duration of the block; the kernel releases it when this process ends.
 
     Worker processes that are started in the block share the lock: after an error it is held until the last of them
     ends. The holder may delete the file: a process that waits for it then locks the new file in its place.
@@ -238,7 +238,7 @@ def flock_file(handle: int, path: Path) -> Flock:
 
 @contextlib.contextmanager
 def hold_lease(path: Path) -> Iterator[None]:
-    """Hold only the lease that belongs to a file, if other hosts may share it, for the time of the block.
+    """Hold only the lease that belongs to a file, if other hosts may share it, for the duration of the block.
 
     Requires that this process is the only one that may hold it: that of an earlier holder is taken away.
 

@@ -75,7 +75,7 @@ def process_namespace() -> str:
     """
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - `pid:[4026531836]` is no path
+        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - `pid:[4026531836]` is not a path
     except OSError:  # there is no /proc
         return socket.gethostname()
     return f"{socket.gethostname()}/{start}/{namespace}"

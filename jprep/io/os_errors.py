@@ -83,7 +83,7 @@ def write_error(error: OSError, path: Path) -> JprepError:
 
 @contextmanager
 def translate_read_errors(path: str) -> Iterator[None]:
-    """Translate what opening and reading an input raises, for the time of the block.
+    """Translate what opening and reading an input raises, for the duration of the block.
 
     Args:
         path: the input's path or URL.

@@ -18,7 +18,7 @@ _LOCK = ".lock"
 
 @contextlib.contextmanager
 def temporary_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
-    """Yield a new directory for the time of the block, after deleting those of killed processes: their locks are free.
+    """Yield a new directory for the block, after deleting those of killed processes: their locks are free.
 
     Its lock is a file beside it, created before it and deleted after it.
 

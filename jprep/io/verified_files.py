@@ -51,7 +51,7 @@ def find_range_damage(path: Path, start: int, stop: int, sha256: str) -> str:
     Args:
         path: the file.
         start: first byte of the part.
-        stop: the byte behind it.
+        stop: the byte after it.
         sha256: hash of the part.
 
     Raises:

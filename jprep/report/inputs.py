@@ -35,7 +35,7 @@ _COMMANDS: dict[InputKind, str] = {
 _FIRST = ("corpus", "tokenizer", "dataset", "runs")
 """The names in a work directory in the order of the steps; others follow by name."""
 _DEPTH = 4  # WORK/RECIPE/runs/RUN
-_MAX_FOLDERS = 2000  # directories looked into; more is no work directory
+_MAX_FOLDERS = 2000  # directories looked into; more is not a work directory
 
 
 class ReportInput(msgspec.Struct, frozen=True):

@@ -163,7 +163,7 @@ class Tokenizer:
         """
         if not before or self.card.config.boundaries == "hard":
             return self.encode_batch(texts)
-        # A letter or a digit is no white space, and no normalizer makes white space of it.
+        # A letter or a digit is not white space, and no normalizer makes white space of it.
         alike = np.array([text[:1].isalnum() for text in texts], np.bool_)
         if alike.all():
             return self.encode_batch(texts)

@@ -84,13 +84,13 @@ def changed_lines(before: str, normalized: str, final: str, first: int, last: in
 
     Args:
         before: the text as the reader returned it.
-        normalized: the text behind the normalizers, with as many lines unless both are cut.
+        normalized: the text after the normalizers, with as many lines unless both are cut.
         final: the text in the corpus, some of these lines.
         first: number of the passage's first line in `final`.
-        last: the number after its last. Lines dropped behind the last line of the text belong to it.
+        last: the number after its last. Lines dropped after the last line of the text belong to it.
 
     Returns:
-        The lines without empty ones, or None if the final text has other lines than the normalized one.
+        The lines without empty ones, or None if the final text has different lines than the normalized one.
     """
     old, new, kept = before.split("\n"), normalized.split("\n"), final.split("\n") if final else []
     if len(old) != len(new):  # they are cut to a number of characters: their last lines are incomplete

@@ -173,7 +173,7 @@ class DocumentPage:
         return dict(items)
 
     def _beside(self, kind: Kind, part: int, row: int, outer: str) -> str:
-        """Return the address of a row, which can be that before the first or behind the last of a file; "" for none."""
+        """Return the address of a row, which can be that before the first or after the last of a file; "" for none."""
         parts = self._files.parts[kind]
         while row < 0 or row >= parts[part].rows:
             step = -1 if row < 0 else 1
@@ -184,7 +184,7 @@ class DocumentPage:
         return f"/{kind}/{part}/{row}" + (f"?{outer}" if outer else "")
 
     def _way(self, place: Mapping[str, Any], identity: str, parameters: Mapping[str, str], end: int) -> Way | None:
-        """Return the way of a document from its input; None if it is not read unasked."""
+        """Return the trace of a document from its input; None if it is not read unasked."""
         if parameters.get("original", "1" if self._reads_at_once else "") != "1":
             return None
         key = (place["file"], identity, max(LIMIT, 4 * end))
@@ -222,7 +222,7 @@ class DocumentPage:
 
 
 def _final_text(way: Way | None) -> str:
-    """Return the text of a reject behind the steps that saw it."""
+    """Return the text of a reject after the steps that saw it."""
     original = way.original if way else None
     if original is None or not original.normalized:
         return ""

@@ -52,7 +52,7 @@ def choose_passage(text: str, number: int | None, terms: list[str]) -> Passage:
 
 
 def passage_starts(text: str, size: int = PASSAGE) -> list[int]:
-    """Return where the passages of a text begin: behind a newline if there is one in the second half of a passage."""
+    """Return where the passages of a text begin: after a newline if there is one in the second half of a passage."""
     starts = [0]
     while len(text) - starts[-1] > size:
         whole = text.rfind("\n", starts[-1] + size // 2, starts[-1] + size) + 1

@@ -24,7 +24,7 @@ _TERM = re.compile(r'"([^"]+)"|(\S+)')
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Limits of a number, both inclusive; None is no limit."""
+    """Limits of a number, both inclusive; None means no limit."""
 
     low: float | None = None
     high: float | None = None
@@ -98,7 +98,7 @@ def parse_query(kind: Kind, parameters: Mapping[str, str], numbers: Iterable[str
         texts: columns that can have a required value.
 
     Raises:
-        ConfigError: a limit is no number, or the search is too long.
+        ConfigError: a limit is not a number, or the search is too long.
     """
     words = parameters.get("q", "").strip()
     if len(words) > _MAX_WORDS or len(split_terms(words)) > _MAX_TERMS:

@@ -201,7 +201,7 @@ def serve(viewer: Viewer, listener: socket.socket, ready: Callable[[str], None])
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             viewer.files.stop()
-            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # requests that are cut off are no errors
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # requests that are cut off are not errors
             await super().shutdown(sockets)
 
     config = uvicorn.Config(

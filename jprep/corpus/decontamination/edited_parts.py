@@ -15,7 +15,7 @@ from jprep.random.counter_bits import GOLDEN, UInt64Array
 SHORTEST, LONGEST = 11, 15
 """Characters of a part that may have no n-gram of `ANCHOR` characters left after one edit."""
 FREE = 12
-"""Characters from which the edit may be at an end: 「梨がたくさんあります」 is no test item with another fruit."""
+"""Characters from which the edit may be at an end: 「梨がたくさんあります」 is not a test item with another fruit."""
 
 _END = 5  # characters of an end that the edit did not reach: of the halves of a part, it is in one
 _FACTOR = GOLDEN | 1

@@ -79,7 +79,7 @@ def lines_of(doc: Document) -> list[str]:
 def sentences_of(doc: Document) -> Iterator[str]:
     """Yield the sentences of a document without words, in the order in which `drop_sentences` counts them.
 
-    White space behind a sentence belongs to it, and does not count.
+    White space after a sentence belongs to it, and does not count.
     """
     for paragraph in doc.words.split("\n"):
         yield from map(str.rstrip, paragraph.split(SENTENCE))

@@ -39,7 +39,7 @@ def fetch_parquet_head(pattern: str, folder: Path, columns: list[str], rows: int
 
     Raises:
         ConfigError: no file matches.
-        InputError: the file is no Parquet file, or is damaged.
+        InputError: the file is not a Parquet file, or is damaged.
         MachineError: the server cannot be reached, or a library is not installed.
     """
     path = parquet_head_path(pattern, folder)
@@ -52,7 +52,7 @@ def fetch_parquet_head(pattern: str, folder: Path, columns: list[str], rows: int
             batch = next(file.iter_batches(rows, columns=known), None)
             head = pa.Table.from_batches([batch] if batch else [], file.schema_arrow if batch is None else batch.schema)
     except pa.ArrowInvalid as error:
-        raise InputError(f"this is no Parquet file: {error}", where=url, fix=DOWNLOAD_AGAIN) from error
+        raise InputError(f"this is not a Parquet file: {error}", where=url, fix=DOWNLOAD_AGAIN) from error
     with atomic_path(path) as temporary:
         pq.write_table(head, temporary)
     return path

@@ -25,7 +25,7 @@ from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import atomic_path, file_sha256
 
 VERSION = 2
-"""Increased when the same corpus and options would give other bytes than before."""
+"""Increased when the same corpus and options would give different bytes than before."""
 
 _SUFFIXES = {form: ".jsonl" if form == "jsonl" else ".txt" for form in FORMS}
 _FILES = tuple(f"{form}-[0-9]*-of-[0-9]*{suffix}" for form, suffix in _SUFFIXES.items())

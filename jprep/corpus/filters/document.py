@@ -32,7 +32,7 @@ class LengthFilter(Filter):
 
         Attributes:
             min_chars: minimum number of characters.
-            max_chars: maximum number of characters; 0 is no limit.
+            max_chars: maximum number of characters; 0 means no limit.
             min_sentences: minimum number of sentences found by the splitter.
         """
 

@@ -1,6 +1,6 @@
 """An index of the ids and titles of a finished corpus: a lookup reads some blocks of it instead of all shards.
 
-The file has hashes of keys with the places of their rows, in segments that were sorted in memory, and behind them a
+The file has hashes of keys with the places of their rows, in segments that were sorted in memory, and after them a
 table with the first hash and the checksum of each block. Hashes may collide: whoever uses a place compares the row.
 """
 
@@ -40,7 +40,7 @@ class _Segment(msgspec.Struct, frozen=True):
 
     Attributes:
         start: offset of its first byte.
-        stop: offset of the byte behind it.
+        stop: offset of the byte after it.
         firsts: the first hash of each block.
         digests: the checksum of each block.
     """
@@ -52,7 +52,7 @@ class _Segment(msgspec.Struct, frozen=True):
 
 
 class _Table(msgspec.Struct, frozen=True):
-    """The table behind the records; `parts` is a hash of the files that are indexed."""
+    """The table after the records; `parts` is a hash of the files that are indexed."""
 
     parts: str
     segments: list[_Segment]
@@ -160,7 +160,7 @@ def _find(path: Path, identity: str, keys: set[int]) -> set[tuple[int, int]] | N
 
 
 def _read_table(file: BinaryIO) -> _Table:
-    """Return the table behind the records."""
+    """Return the table after the records."""
     end = file.seek(0, 2) - _LENGTH.size
     file.seek(max(end, 0))
     start = end - _LENGTH.unpack(file.read())[0]

@@ -32,7 +32,7 @@ def arrow_table(selection: Selection, file: str | Path | None = None) -> pa.Tabl
 
     Raises:
         DamagedError: a file is missing or damaged.
-        ConfigError: `file` exists and is no Arrow file.
+        ConfigError: `file` exists and is not an Arrow file.
         MachineError: the Arrow file cannot be written.
     """
     if file is None:
@@ -44,7 +44,7 @@ def arrow_table(selection: Selection, file: str | Path | None = None) -> pa.Tabl
 
 def _write_arrow_file(selection: Selection, file: Path) -> None:
     if file.exists() and not _is_arrow_file(file):
-        raise ConfigError("this file exists and is no Arrow file", where=str(file), fix="choose another name")
+        raise ConfigError("this file exists and is not an Arrow file", where=str(file), fix="choose another name")
     with atomic_path(file) as temporary, pa.ipc.new_file(str(temporary), selection.schema) as writer:
         for batch in read_row_groups(selection):
             writer.write_batch(batch)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from jprep.corpus.step import Normalizer, StepConfig
 
-_ASCII = "".join(map(chr, range(0xFF01, 0xFF5E)))  # ～ is no tilde but a wave dash
+_ASCII = "".join(map(chr, range(0xFF01, 0xFF5E)))  # ～ is not a tilde but a wave dash
 _KANA = "".join(map(chr, range(0xFF61, 0xFF9E)))
 _SIGNS = "￠￡￢￤￥￦￨￩￪￫￬￭￮"
 

@@ -39,7 +39,7 @@ class NeologdnNormalizer(Normalizer):
         """neologdn's options.
 
         Attributes:
-            repeat: maximum number of consecutive repetitions of a string; 0 is no limit. Other values are slow.
+            repeat: maximum number of consecutive repetitions of a string; 0 means no limit. Other values are slow.
             remove_space: remove spaces, except between words of Latin letters.
             max_repeat_substr_length: maximum length of the strings that `repeat` examines, in characters.
             tilde: how to treat ~∼∾〜〰～. `ignore` (the default of jprep) keeps them, so that 2020年〜2021年 stays a

@@ -48,7 +48,7 @@ class HashedBlock(msgspec.Struct):
     Attributes:
         start: index of the first code point of the stretch.
         buckets: the bucket of the n-gram at each position, one array for each length.
-        crossing: the positions of the n-grams that reach beyond the line feed behind their text, one array for each
+        crossing: the positions of the n-grams that reach beyond the line feed after their text, one array for each
             length.
     """
 
@@ -80,7 +80,7 @@ def count_ngrams(lengths: NDArray[np.int64], config: NgramConfig) -> NDArray[np.
     """Return the number of n-grams of each text, shape [texts]: at least 1, a divisor; 0 for an empty text.
 
     Args:
-        lengths: characters of each text, without the line feed behind it.
+        lengths: characters of each text, without the line feed after it.
         config: the n-grams.
     """
     counts = sum(np.maximum(lengths + 2 - n, 0) for n in config.lengths)

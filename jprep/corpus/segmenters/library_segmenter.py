@@ -20,7 +20,7 @@ class LibrarySegmenter(Segmenter):
 
     Attributes:
         max_bytes: maximum length of a text in bytes of UTF-8; longer texts are split at sentence ends.
-        max_run: maximum number of consecutive characters of one kind; longer runs are split. 0 is no limit.
+        max_run: maximum number of consecutive characters of one kind; longer runs are split. 0 means no limit.
     """
 
     max_bytes: ClassVar[int]

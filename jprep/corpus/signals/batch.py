@@ -82,7 +82,7 @@ class TextBatch:
         """The characters of each kind in each text, shape [documents, kinds]."""
         cells = self.doc_of_code * len(KINDS) + self.kinds
         counts = np.bincount(cells, minlength=len(self.docs) * len(KINDS)).reshape(-1, len(KINDS))
-        counts[:, 0] -= 1  # the line feed behind the text
+        counts[:, 0] -= 1  # the line feed after the text
         return counts
 
     @cached_property
@@ -162,7 +162,7 @@ class TextBatch:
         """Return the sum over each text of one value for each code point; 0 for an empty text.
 
         Args:
-            values: numbers or booleans, shape [code points]. Those of the line feeds behind the texts do not count.
+            values: numbers or booleans, shape [code points]. Those of the line feeds after the texts do not count.
         """
         if not len(self.docs):
             return np.zeros(0)

@@ -63,7 +63,7 @@ class LineSignals(Signal):
 
 
 def ended_lines(batch: TextBatch, marks: str) -> NDArray[np.bool_]:
-    """Return whether each line of a batch ends in one of some characters, white space behind it aside."""
+    """Return whether each line of a batch ends in one of some characters, white space after it aside."""
     filled = np.flatnonzero(batch.line_lengths)
     last = batch.codes[batch.line_starts[1:][filled] - 2]
     ended = np.zeros(len(batch.line_lengths), bool)

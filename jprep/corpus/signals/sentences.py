@@ -22,7 +22,7 @@ class SentenceSignals(Signal):
     """Sentences, as the splitter of the recipe marks them.
 
     Columns: `mean_sentence` and `longest_sentence`, in characters; `ellipsis_share`, the fraction of sentences that end
-    in … or ‥ or three dots, with or without a mark behind them. None applies to a document without a sentence.
+    in … or ‥ or three dots, with or without a mark after them. None applies to a document without a sentence.
     """
 
     name = "sentences"

@@ -89,11 +89,11 @@ class _Runs(NamedTuple):
     """Runs of end marks.
 
     Attributes:
-        stops: offset behind the last mark of each run.
+        stops: offset after the last mark of each run.
         lines: number of the line.
-        after: flags of the character behind it; those of a newline at the end of the text.
+        after: flags of the character after it; those of a newline at the end of the text.
         last: flags of its last mark.
-        marked: whether it has another mark than a period.
+        marked: whether it has a mark other than a period.
         single: whether it is one mark.
     """
 

@@ -85,7 +85,7 @@ class BracketLine:
 
     @cached_property
     def _solid_stop(self) -> int:
-        """The offset behind the last character of the line that is neither a closing bracket nor a space."""
+        """The offset after the last character of the line that is neither a closing bracket nor a space."""
         return self._start + len(self._text[self._start : self._stop].rstrip(ENDING))
 
     def _open_bracket(self, at: int, kind: str) -> None:
@@ -93,7 +93,7 @@ class BracketLine:
         self._open_counts[kind] = self._open_counts.get(kind, 0) + 1
 
     def _close_bracket(self, at: int, kind: str) -> None:
-        """Move an end directly before the closing bracket behind it, or remove it."""
+        """Move an end directly before the closing bracket after it, or remove it."""
         ends, opener = self._ends, self._partner(kind)
         ended = bool(ends) and ends[-1] == at
         if ended:
@@ -119,7 +119,7 @@ class BracketLine:
         return MAX_BRACKET_CHARS if kind in QUOTES or self._is_behind(opener, ENDERS, CLOSERS) else MAX_INSERTION_CHARS
 
     def _is_behind(self, opener: int, marks: str, skipped: Container[str] = ()) -> bool:
-        """Return whether a bracket opens behind one of some marks or at the start of the line, white space aside."""
+        """Return whether a bracket opens after one of some marks or at the start of the line, white space aside."""
         before = opener - 1
         while before >= self._start and (self._text[before].isspace() or self._text[before] in skipped):
             before -= 1

@@ -7,10 +7,10 @@ import msgspec
 from jprep.errors import ConfigError
 
 _LEFT_OUT = {
-    "cut": "cut behind the last answer that fits into train.length",
+    "cut": "cut after the last answer that fits into train.length",
     "too_long": "dropped because no answer fits",
     "unanswered": "dropped without an answer",
-    "trailing": "without their messages behind the last answer",
+    "trailing": "without their messages after the last answer",
 }
 
 
@@ -22,7 +22,7 @@ class SftConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             or with `from` (`system`, `human`, `gpt`) and `value`.
         prompt: column of the user's text, in data with a column for the text and one for its answer; "" if a column
             holds messages.
-        context: column of more of the user's text, put behind that of `prompt` after a blank line; may be empty in a
+        context: column of more of the user's text, put after that of `prompt` after a blank line; may be empty in a
             row.
         answer: column of the assistant's text, with `prompt`.
         system: column of the system's text, with `prompt`; may be empty in a row.

@@ -46,7 +46,7 @@ class Conversations(NamedTuple):
         answers: whether each is to be learnt: it is part of an answer, or the token that ends it, (tokens,).
         offsets: int64, (conversations + 1,): conversation i is `ids[offsets[i]:offsets[i + 1]]`.
         counts: `conversations` that were read; of these, `cut` to the answers that fit, dropped because none fits
-            (`too_long`) or because there is none (`unanswered`), and `trailing` ones without their messages behind the
+            (`too_long`) or because there is none (`unanswered`), and `trailing` ones without their messages after the
             last answer; and the `answers`, `answer_tokens` and `tokens` that are left.
     """
 
@@ -94,7 +94,7 @@ class ChatEncoder:
         return self.encode(chain.from_iterable(read_conversations(path, config) for path in paths), length)
 
     def encode(self, conversations: Iterable[Conversation], length: int) -> Conversations:
-        """Encode conversations; those that are too long are cut behind the last answer that fits.
+        """Encode conversations; those that are too long are cut after the last answer that fits.
 
         Args:
             conversations: the conversations.
@@ -135,10 +135,10 @@ class ChatEncoder:
         if found := [piece for piece in pieces if isinstance(piece, int)]:
             return found[-1]
         what = "this chat template ends answers with no special token, so that no model could tell where to stop"
-        raise ConfigError(what, where=self.template.where, fix="add {{ eos_token }} behind the assistant's content")
+        raise ConfigError(what, where=self.template.where, fix="add {{ eos_token }} after the assistant's content")
 
     def _check_prompt(self) -> None:
-        """Warn if a tokenizer from elsewhere gives the parts of a conversation other ids than the whole of it."""
+        """Warn if a tokenizer from elsewhere gives the parts of a conversation different ids than the whole of it."""
         tokenizer = self._tokenizer
         if not isinstance(tokenizer, ExternalTokenizer):
             return
@@ -146,7 +146,9 @@ class ChatEncoder:
         whole = tokenizer.encode_prompt(self.template.render(_EXAMPLE, "an example", prompt=False))
         row = self.encode([Conversation(_EXAMPLE, "an example")], len(whole) + _BLOCK).ids.tolist()
         if prompt != self.encode_prompt(_EXAMPLE[:1]) or row != whole[: len(row)]:
-            what = "%s: apply_chat_template of transformers gives conversations other ids than they have in training"
+            what = (
+                "%s: apply_chat_template of transformers gives conversations different ids than they have in training"
+            )
             _log.warning(what, tokenizer.folder)
 
     def _check_turns(self) -> None:
@@ -179,7 +181,7 @@ class ChatEncoder:
 
     def _piece_lists(self, conversation: Conversation) -> list[list[str | int]]:
         """Return the pieces of each part of a conversation: texts, and ids of special tokens. Every second part is an
-        answer; what the template writes behind its end begins the next part.
+        answer; what the template writes after its end begins the next part.
         """
         parts, guards = self.template.parts(conversation.messages, conversation.location)
         found: list[list[str | int]] = []

@@ -97,7 +97,7 @@ class ChatTemplate:
     def parts(self, messages: Sequence[Message], location: str) -> tuple[list[Part], Guards]:
         """Divide the text of messages into answers and the prompts before them; what follows the last one is left out.
 
-        An answer is what the text of the messages up to it has behind the prompt for it.
+        An answer is what the text of the messages up to it has after the prompt for it.
 
         Raises:
             InputError: the template refuses the messages or changes their text, or what it makes of the first messages

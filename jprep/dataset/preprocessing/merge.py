@@ -153,7 +153,7 @@ class MergeStage(Stage):
         return Output(path, piece.stop - piece.start, writer.sha256, start, stop)
 
     def _write_marks(self, piece: _Piece, task: str, root: Path) -> Output:
-        """Write blocks of marks, and behind them the size of each."""
+        """Write blocks of marks, and after them the size of each."""
         path = f"{self._folder}{MARKS_FOLDER}/{task}"
         with atomic_path(root / path) as temporary, temporary.open("wb") as file:
             _copy_marks(piece.parts, root, file)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from jprep.dataset.mix_parts import MixPart
 
 NO_PART = -1
-"""The number of a document that no part takes: in a list of parts, the entry behind them."""
+"""The number of a document that no part takes: in a list of parts, the entry after them."""
 
 _SIZE = "near_size"  # key of `meta`
 _MAX_DIGITS = 18  # that fit 64 bits

@@ -17,7 +17,7 @@ Places = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 def number_documents(ids: Ids, end: int, sizes: npt.NDArray[np.int64], before: int, after: int, pieces: Places) -> Ids:
     """Return the number of the document that each token is part of, from 0 in each row, int32, (rows, length).
 
-    A document begins with each piece of a row and behind each end token. Special tokens around a row are part of its
+    A document begins with each piece of a row and after each end token. Special tokens around a row are part of its
     first and its last document.
 
     Args:
@@ -25,7 +25,7 @@ def number_documents(ids: Ids, end: int, sizes: npt.NDArray[np.int64], before: i
         end: the id that ends documents.
         sizes: tokens of text of each row, (rows,).
         before: special tokens before the text of each row.
-        after: special tokens behind the text.
+        after: special tokens after the text.
         pieces: where the pieces of the text begin.
     """
     columns, stops = np.arange(ids.shape[1]), before + sizes.reshape(-1, 1)

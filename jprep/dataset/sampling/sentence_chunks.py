@@ -86,7 +86,7 @@ def open_chunk_index(path: Path, split: DocumentTokens, length: int, separators:
     Args:
         path: the index file; its name must contain everything that the chunks depend on.
         split: the split's tokens.
-        length: tokens that a chunk has at least, if its document goes on.
+        length: tokens that a chunk has at least, if its document continues.
         separators: ids between paragraphs and documents.
 
     Raises:

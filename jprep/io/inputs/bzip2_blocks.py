@@ -36,7 +36,7 @@ _NEEDLES = [(magic, shift, needle) for magic in (_BLOCK, _FOOTER) for shift, nee
 
 
 def next_block(file: BinaryIO, bit: int) -> int | None:
-    """Return the bit at which the first block at or after a bit begins, or None behind the last one.
+    """Return the bit at which the first block at or after a bit begins, or None after the last one.
 
     It reads the file from there to the block only, so that a file is cut into shards without reading it as a whole.
     """

@@ -23,7 +23,7 @@ def is_local(path: str) -> bool:
 
 
 def size_of(path: str) -> int | None:
-    """Return the stored size of an input in bytes; None for a pipe and where the server does not tell.
+    """Return the stored size of an input in bytes; None for a pipe and where the server does not say.
 
     Raises:
         ConfigError: there is no such file.

@@ -28,7 +28,7 @@ DIVIDE = {
 _GZIP = b"\x1f\x8b\x08\x04"  # a member with an extra field
 _LONGEST_MEMBER = 1 << 16  # of BGZF
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_PZSTD = b"\x50\x2a\x4d\x18\x04\0\0\0"  # a skippable frame whose four bytes are the size of the frame behind it
+_PZSTD = b"\x50\x2a\x4d\x18\x04\0\0\0"  # a skippable frame whose four bytes are the size of the frame after it
 _SEEKABLE, _SEEK_TABLE = b"\xb1\xea\x92\x8f", b"\x5e\x2a\x4d\x18"
 _SEEK_FOOTER = 9
 _MOST_FRAMES = 1 << 22
@@ -154,7 +154,7 @@ def _seek_table(file: BinaryIO) -> list[int]:
 
 
 def _apart(starts: Iterator[int] | list[int], step: int) -> Iterator[int]:
-    """Yield the first offset, and each that is `step` or more behind the last one."""
+    """Yield the first offset, and each that is `step` or more after the last one."""
     last = None
     for start in starts:
         if last is None or start - last >= step:

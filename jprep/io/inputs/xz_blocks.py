@@ -110,7 +110,7 @@ def _parse_index(data: bytes) -> list[tuple[int, int]]:
 
 
 def _decode_number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of seven bits a byte, and the offset behind it."""
+    """Return a number of seven bits a byte, and the offset after it."""
     value = 0
     for position in range(9):
         _require(at + position < len(data) - 4)

@@ -67,7 +67,7 @@ def open_object(url: str) -> ObjectFile:
 
 
 def object_version(url: str) -> str:
-    """Return what a store calls the content of an object now: its ETag, generation or hash; "" if it does not tell.
+    """Return what a store calls the content of an object now: its ETag, generation or hash; "" if it does not say.
 
     Raises:
         ConfigError, MachineError: see `retry_remote`.

@@ -133,7 +133,7 @@ class Beating:
     """A thread that calls a function every few seconds until it is stopped.
 
     Args:
-        beat: the function; it returns whether to go on, and raises nothing.
+        beat: the function; it returns whether to continue, and raises nothing.
         seconds: between two calls.
     """
 

@@ -101,7 +101,7 @@ def give_up_all() -> None:
 
 @contextlib.contextmanager
 def checked(held: Held) -> Iterator[None]:
-    """Check something before each commit for the time of the block."""
+    """Check something before each commit for the duration of the block."""
     _held.append(held)
     try:
         yield
@@ -116,7 +116,7 @@ def held_marks() -> tuple[Mark, ...]:
 
 @contextlib.contextmanager
 def adopted(marks: tuple[Mark, ...]) -> Iterator[None]:
-    """Check what the parent process holds, for the time of the block."""
+    """Check what the parent process holds, for the duration of the block."""
     global _adopted
     before, _adopted = _adopted, marks
     try:

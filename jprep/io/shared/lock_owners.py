@@ -18,7 +18,7 @@ _STAT = Path("/proc/stat")
 
 
 def describe_owner(path: Path) -> str:
-    """Return who holds a lock, to be put behind a message: `: process 7 on node1 since …`; "" if unknown.
+    """Return who holds a lock, to be put after a message: `: process 7 on node1 since …`; "" if unknown.
 
     Args:
         path: the lock file.

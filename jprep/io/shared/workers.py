@@ -79,7 +79,7 @@ class Worker:
 
 @contextlib.contextmanager
 def registered_worker(folder: Path) -> Iterator[Worker]:
-    """Register this process for the time of the block. What it commits then is checked against the registration.
+    """Register this process for the duration of the block. What it commits then is checked against the registration.
 
     Args:
         folder: the folder of the registrations.

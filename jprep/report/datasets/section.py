@@ -126,7 +126,7 @@ def _by_source(figures: DatasetFigures) -> list[list[Any]]:
 
 
 def _mixture(figures: DatasetFigures) -> list[list[Any]]:
-    """Return the parts of the mixture, and behind them the documents that no part takes; nothing without parts."""
+    """Return the parts of the mixture, and after them the documents that no part takes; nothing without parts."""
     parts, left_out = figures.manifest.mix_parts, figures.manifest.left_out
     total = max(sum(part.tokens for part in parts), 1)
     rows = [[part.name, part.documents, part.tokens, f"{part.tokens / total:.1%}"] for part in parts]

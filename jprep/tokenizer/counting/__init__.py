@@ -226,10 +226,10 @@ def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
         ConfigError: the file does not exist, or is empty; or the words need their text.
     """
     if config.boundaries == "spaces" and not config.whole_words:
-        what = 'a list does not tell which words follow a space, which boundaries = "spaces" needs'
+        what = 'a list does not say which words follow a space, which boundaries = "spaces" needs'
         raise ConfigError(what, where=str(path), fix='train on a corpus, or use model = "words"')
     if config.boundaries == "super":
-        what = 'a list does not tell which words follow each other, which boundaries = "super" needs'
+        what = 'a list does not say which words follow each other, which boundaries = "super" needs'
         raise ConfigError(what, where=str(path), fix="train on a corpus")
     from jprep.tokenizer.counting.word_list import count_list
 

@@ -22,7 +22,7 @@ from jprep.tokenizer.config import DIGITS, TokenizerConfig
 from jprep.tokenizer.counting.units import UNIT_TYPE, array, pieces, views, without_separators
 
 VERSION = 1
-"""Increased when the same text would give other sequences than before."""
+"""Increased when the same text would give different sequences than before."""
 
 MAX_WORDS = 8
 """Maximum words per sequence. With 8 texts take as few tokens as without a limit, with 4 they take 0.4 % more."""

@@ -18,7 +18,7 @@ from jprep.errors import InputError
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
 
 VERSION = 1
-"""Increased when the same text would give other units than before."""
+"""Increased when the same text would give different units than before."""
 
 UNIT_TYPE = pa.large_binary()
 SPACE_BYTE, NEWLINE_BYTE = 0x20, 0x0A

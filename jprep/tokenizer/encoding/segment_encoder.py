@@ -59,7 +59,7 @@ class _Cache:
         prefixes: numbers the prefixes of segments, the segments among them.
         places: by number, the start of a segment's ids in `ids` << `_COUNT_BITS` | their count; 0 for prefixes that are
             no cached segment.
-        ids: ids of all segments, and unused room behind them.
+        ids: ids of all segments, and unused room after them.
         size: number of ids.
     """
 
@@ -115,7 +115,7 @@ class _Cache:
 
 
 def _packed_fours(characters: Keys) -> Keys:
-    """Return a word for each place of a text: the numbers of the four characters from there on, 0 behind the end."""
+    """Return a word for each place of a text: the numbers of the four characters from there on, 0 after the end."""
     words = characters << np.uint64(3 * _BITS)
     for place in range(1, min(4, len(characters))):
         words[:-place] |= characters[place:] << np.uint64((3 - place) * _BITS)

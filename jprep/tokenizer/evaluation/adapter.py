@@ -63,7 +63,7 @@ class TokenizerAdapter(ABC):
         """Return the text of each id, to show it, [size]: bytes that are no character as `<0x..>`.
 
         Raises:
-            NotImplementedError: this kind of tokenizer does not tell its pieces.
+            NotImplementedError: this kind of tokenizer does not list its pieces.
         """
         raise NotImplementedError
 

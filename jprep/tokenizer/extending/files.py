@@ -1,4 +1,4 @@
-"""Write an extended tokenizer: its files with the new pieces behind the old ids."""
+"""Write an extended tokenizer: its files with the new pieces after the old ids."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_extension(base: BaseTokenizer, new: NewPieces, reserved: Sequence[str]
 def extended_json(base: BaseTokenizer, new: NewPieces, reserved: dict[str, int]) -> dict[str, Any]:
     """Return the `tokenizer.json`. All old ids, those of added tokens included, are written down in its vocabulary.
 
-    Without that, `tokenizers` would number added tokens behind the larger vocabulary.
+    Without that, `tokenizers` would number added tokens after the larger vocabulary.
 
     Args:
         base: the old tokenizer.
@@ -77,7 +77,7 @@ def _unigram(base: BaseTokenizer, new: NewPieces, ids: dict[str, int]) -> dict[s
 
     A new piece has the log probability of the old ones that it consists of, and a tiny bit more for each token that it
     saves. So the most likely old pieces of a text stay what they are, unless others are as likely up to that bit, and
-    as many of them as possible are joined. Added tokens are no pieces of a text that spells them.
+    as many of them as possible are joined. Added tokens are not pieces of a text that spells them.
     """
     scores, sizes = base.scores | dict.fromkeys(new.characters, base.lowest_score), Counter[str]()
     for left, right in new.merges:

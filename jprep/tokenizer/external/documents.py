@@ -90,7 +90,7 @@ def within_text(document: Document, before: Preceding = "text") -> Document:
 
     Args:
         document: the tokenizer.
-        before: what stands before the text: behind a special token, only what is for the first text of all is left out.
+        before: what stands before the text: after a special token, only what is for the first text of all is left out.
 
     Returns:
         The tokenizer itself if it needs no change.

@@ -36,7 +36,7 @@ class Engine(ABC):
         """Return the ids of texts, without special tokens around them; those spelt in a text are text."""
 
     def encode_after(self, before: Preceding, texts: Sequence[str]) -> EncodedBatch:
-        """Return the ids of texts as `encode`; behind a token or text, some tokenizers put no space before them.
+        """Return the ids of texts as `encode`; after a token or text, some tokenizers put no space before them.
 
         An engine that cannot tell gives the ids of `encode`.
         """

@@ -128,7 +128,7 @@ class ProcessEngine(Engine):
         return self._send(Request("prompt", [text])).ids[0]
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
-        """See `Engine`. The process does not tell where tokens are: their spellings are matched to the text."""
+        """See `Engine`. The process does not say where tokens are: their spellings are matched to the text."""
         ids, offsets = self.encode(texts)
         spans: list[tuple[int, int]] = []
         for number, text in enumerate(texts):

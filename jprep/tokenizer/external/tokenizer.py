@@ -56,7 +56,7 @@ class ExternalTokenizer(Tokenizer):
 
     @cached_property
     def newline_id(self) -> int | None:
-        """Id of a newline; None if a newline is no token of its own."""
+        """Id of a newline; None if a newline is not a token of its own."""
         ids = self._engine.encode(["\n"]).ids.tolist()
         single = len(ids) == 1 and ids[0] != self.unk and self._engine.decode([ids]) == ["\n"]
         return ids[0] if single else None

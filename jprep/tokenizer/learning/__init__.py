@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jprep.tokenizer.counting import UnitCounts
 
 VERSION = 1
-"""Increased when the same counts would give another vocabulary than before."""
+"""Increased when the same counts would give a different vocabulary than before."""
 
 _LEARNERS: dict[ModelType, str] = {
     "bpe": "bpe",

@@ -1,8 +1,8 @@
 """Learn WordPiece (Schuster and Nakajima 2012) in the common way: a BPE vocabulary, applied by longest match.
 
 The trainer of tokenizers takes no counts from Python; sentencepiece's does. It is given one code point per symbol:
-under `hard` and `bert` boundaries a character that continues a word (`##x`) has another symbol than the same one that
-begins a word.
+under `hard` and `bert` boundaries a character that continues a word (`##x`) has a different symbol than at the
+beginning of a word.
 """
 
 from __future__ import annotations

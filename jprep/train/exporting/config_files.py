@@ -54,7 +54,7 @@ def _write_config(folder: Path, manifest: ModelExportManifest, model: Transforme
 def _generation(manifest: ModelExportManifest, model: TransformersConfig) -> dict[str, Any]:
     """Return the defaults of `generate`: no special tokens, and how many tokens there are.
 
-    Models with a vector for each position fail beyond the last one. Others can go on, and get half of the positions for
+    Models with a vector for each position fail beyond the last one. Others do not, and get half of the positions for
     new tokens: with `max_length`, transformers 5 would warn at each call with `max_new_tokens`.
     """
     pad, never = model.get("pad_token_id"), [number for number in manifest.special.special if number != manifest.end]

@@ -31,7 +31,7 @@ def convert(checkpoint: Path, folder: Path, options: Mapping[str, Path | str | N
         The converter's exit code; it has printed its own error.
 
     Raises:
-        ConfigError: it is no checkpoint that jprep converts, or an option is missing, or for another kind.
+        ConfigError: it is not a checkpoint that jprep converts, or an option is missing, or for another kind.
         MachineError: the backend that converts it is not installed.
     """
     given = {name: str(value) for name, value in options.items() if value is not None}

@@ -243,7 +243,7 @@ class TrainConfig(_Config, frozen=True):
         return max(self.lengths)
 
     def lengths_until(self, step: int) -> list[tuple[int, int, int]]:
-        """Return the first step, the step behind the last one and the tokens per row of each stage until a step."""
+        """Return the first step, the step after the last one and the tokens per row of each stage until a step."""
         ends = [*(min(stage.until_step, step) for stage in self.stages), step]
         return list(zip([0, *ends[:-1]], ends, self.lengths, strict=True))
 

@@ -22,7 +22,7 @@ INTEGER_KEYS = {"hidden_size", "num_hidden_layers", "num_attention_heads", "inte
 """Keys with integer values."""
 
 _CHOICES = {"classifier_pooling": ("cls", "mean"), "conv_act": ("tanh", *ACTIVATIONS)}
-"""Keys with other names than those of `ACTIVATIONS` → the names."""
+"""Keys with different names than those of `ACTIVATIONS` → the names."""
 
 _DERIVED_KEYS = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labels", "id2label", "label2id",
          "problem_type", "architectures"}  # fmt: skip

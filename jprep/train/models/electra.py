@@ -1,7 +1,7 @@
 """The two halves of an ELECTRA: its generator's config and weights, and what each half exports.
 
 The discriminator's tensors have transformers' names for `ElectraForPreTraining`. The generator's have those for
-`ElectraForMaskedLM` behind the prefix `generator.`, except its embeddings, which are the discriminator's.
+`ElectraForMaskedLM` after the prefix `generator.`, except its embeddings, which are the discriminator's.
 """
 
 from __future__ import annotations

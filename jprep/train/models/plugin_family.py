@@ -48,7 +48,7 @@ class Family(ABC):
     A family has the part of a model that all tasks share: it maps ids to the hidden states that the output projection
     gets. jprep adds the heads: `lm_head` for `clm` and `mlm`, unless it is tied, and `score` for `classify` and
     `regress`, on the last token of causal families and on the first one of others. In files, weights have the names of
-    `weights` behind the prefix `model.`.
+    `weights` after the prefix `model.`.
 
     A family is created without arguments and imports no framework.
 

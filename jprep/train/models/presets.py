@@ -148,7 +148,7 @@ GPT2 = ModelFamily(
     heads="n_head",
 )
 BERT = ModelFamily(_classes("Bert", "mlm", "ForMaskedLM"), _BERT)
-# The published RoBERTa, and fairseq's, has one token type and another epsilon than transformers' defaults.
+# The published RoBERTa, and fairseq's, has one token type and a different epsilon than transformers' defaults.
 ROBERTA = ModelFamily(
     _classes("Roberta", "mlm", "ForMaskedLM"),
     _BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "max_position_embeddings": 514},

@@ -25,7 +25,7 @@ def layer_of(name: str) -> tuple[str, int] | None:
 def rate_factors(names: Iterable[str], decay: float) -> dict[str, float]:
     """Return the factor of the learning rate of each weight.
 
-    It is 1 for the head and for what stands behind the last of L layers, `decay` for the last layer, its square for the
+    It is 1 for the head and for what stands after the last of L layers, `decay` for the last layer, its square for the
     one before, and so on; for embeddings it is `decay` to the power of L + 1.
 
     Args:
@@ -34,7 +34,7 @@ def rate_factors(names: Iterable[str], decay: float) -> dict[str, float]:
     """
     names = list(names)
     layers = {name: found for name in names if (found := layer_of(name))}
-    counts: dict[str, int] = {}  # of the layers behind each prefix: ELECTRA's halves have their own
+    counts: dict[str, int] = {}  # of the layers after each prefix: ELECTRA's halves have their own
     for prefix, number in layers.values():
         counts[prefix] = max(counts.get(prefix, 0), number + 1)
     largest = max(counts.values(), default=0)

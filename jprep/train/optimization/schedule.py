@@ -79,7 +79,7 @@ def _left(schedule: ScheduleConfig, step: int, steps: int, warmup: int) -> float
 
 
 def _cycles(schedule: ScheduleConfig, steps: int) -> list[tuple[int, int]]:
-    """Return the first step of each cycle of a schedule, and the step behind its last one."""
+    """Return the first step of each cycle of a schedule, and the step after its last one."""
     return list(pairwise([0, *schedule.restarts, schedule.total or steps]))
 
 

@@ -34,13 +34,13 @@ def parse_price(text: str) -> Price:
         text: `32.77/hour`, `$786.48/day`, `5000 JPY/hour`.
 
     Raises:
-        ConfigError: it is no price.
+        ConfigError: it is not a price.
     """
     found = _PRICE.fullmatch(text.strip())
     hours = found and _HOURS.get(found["unit"].lower())
     if not found or not hours or (found["before"] and found["after"]):
         fix = "e.g. --price 32.77/hour, '$786.48/day' or '5000 JPY/hour'"
-        raise ConfigError(f"{text!r} is no price per hour or day", where="--price", fix=fix)
+        raise ConfigError(f"{text!r} is not a price per hour or day", where="--price", fix=fix)
     number = float(found["number"].replace(",", ""))
     if not 0 < number < math.inf:
         raise ConfigError("a price must be above 0", where="--price", fix="e.g. --price 32.77/hour")

@@ -32,7 +32,7 @@ def shape_notes(job: Job, plan: Plan, host: Host) -> list[str]:
 def _rows(job: Job, rows: int) -> list[str]:
     if rows % ROWS == 0:
         return []
-    what = f"the micro-batch of a device, {rows}, is no multiple of {ROWS}"
+    what = f"the micro-batch of a device, {rows}, is not a multiple of {ROWS}"
     return [f"{what}: set train.backend.{job.backend}.micro_batch, or train.batch, so that it is"]
 
 
@@ -40,7 +40,7 @@ def _vocabulary(job: Job, padded: int, unit: int, kind: str) -> list[str]:
     ids = int(job.model.get("vocab_size", 0))
     if (padded or ids) % unit == 0:
         return []
-    what = f"{ids:,} ids are no multiple of {unit}, which a {kind.upper()}'s matrix units process at a time"
+    what = f"{ids:,} ids are not a multiple of {unit}, which a {kind.upper()}'s matrix units process at a time"
     if not padded:
         return [f"{what}: train a tokenizer with such a vocab_size"]
     return [f"{what}: --set train.model.pad_vocab={max(unit, TPU_IDS)} pads the embedding; exports stay unpadded"]

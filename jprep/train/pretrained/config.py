@@ -192,7 +192,7 @@ def _check_supported(found: dict[str, Any], family: ModelFamily, path: Path) -> 
     """Check that jprep's model computes what the given one does.
 
     Raises:
-        ConfigError: a key has another value than jprep's models; the message names it.
+        ConfigError: a key has a different value than jprep's models; the message names it.
     """
     needed = _REQUIRED | family.fixed | ({} if SCALING in family.defaults else {SCALING: None})
     for key, value in needed.items():

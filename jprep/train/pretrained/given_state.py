@@ -140,7 +140,7 @@ def _count(file: Path) -> int:
     """Return the number of updates in a file."""
     found = read_pickled_number(file)
     if not 0 <= found < _MOST_UPDATES or found % 1:
-        raise InputError(f"{found:g} is no number of updates", where=str(file), fix=_WITHOUT)
+        raise InputError(f"{found:g} is not a number of updates", where=str(file), fix=_WITHOUT)
     return int(found)
 
 

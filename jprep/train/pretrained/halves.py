@@ -28,7 +28,7 @@ def with_generator(train: TrainConfig, discriminator: PretrainedConfig | None) -
         discriminator: the config of `model.init`; None if that is a file of weights.
 
     Raises:
-        ConfigError: there is no such folder, it is no ELECTRA, or its embeddings are not those of the discriminator.
+        ConfigError: there is no such folder, it is not an ELECTRA, or its embeddings differ from the discriminator's.
     """
     rtd = train.rtd
     if not rtd.generator_init or train.task != "rtd":

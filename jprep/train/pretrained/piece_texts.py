@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Spelling = Literal["bytes", "characters", "words", "wordpiece", "spaced wordpiece"]
 """GPT-2's characters, one for each byte; characters with `▁` for a space and `<0x..>` for a byte; whole words; or
-pieces of words with `##` before what continues one, where spaces are no part of pieces, or are, as in jprep's."""
+pieces of words with `##` before what continues one, where spaces are not part of pieces, or are, as in jprep's."""
 
 _STEPS = ("normalizer", "pre_tokenizer", "decoder")
 
@@ -28,7 +28,7 @@ class PieceText(NamedTuple):
 
     Attributes:
         data: its UTF-8 bytes, which may be incomplete characters; spaces are part of them unless `begins_word`. Empty
-            if the tokenizer does not tell.
+            if the tokenizer does not say.
         begins_word: whether it begins a word although no space is part of it: a word, or the first piece of one.
     """
 

@@ -54,7 +54,7 @@ def open_universal(path: Path) -> dict[str, StoredTensor]:
 
     Raises:
         ConfigError: there are no weights.
-        InputError: a file is damaged, or holds other things than a tensor.
+        InputError: a file is damaged, or holds things other than a tensor.
     """
     return {file.parent.name: read_pickled_tensor(file) for file in universal_files(path)}
 

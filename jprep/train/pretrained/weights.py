@@ -52,7 +52,7 @@ def open_weights(path: Path) -> dict[str, StoredTensor]:
 
     Raises:
         ConfigError: there are no weights.
-        InputError: a file is damaged, or holds other things than tensors.
+        InputError: a file is damaged, or holds things other than tensors.
     """
     if is_universal(path) and _in_folder(path) is None:
         return open_universal(path)

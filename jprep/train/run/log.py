@@ -47,7 +47,7 @@ def cut_log(run: Path) -> None:
 
 
 def on_stderr(text: str) -> None:
-    """Print a message on stderr, escaped. A closed terminal is no error: no run may fail because of a message."""
+    """Print a message on stderr, escaped. A closed terminal is not an error: no run may fail because of a message."""
     for listener in listeners:
         listener(text)
     with contextlib.suppress(OSError):

@@ -256,7 +256,7 @@ def _snapshot(path: Path, target: Path) -> Path:
 
 @contextlib.contextmanager
 def mirroring(mirror: Mirror | None, stops: Callable[[], int], *, rewound: bool) -> Iterator[None]:
-    """Copy a run for the time of the block, and what is left after it, until a further stop signal.
+    """Copy a run for the duration of the block, and what is left after it, until a further stop signal.
 
     Args:
         mirror: where to; None copies nothing.

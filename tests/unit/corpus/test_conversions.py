@@ -133,7 +133,7 @@ def test_only_arrow_files_are_replaced(corpus: Corpus, tmp_path: Path) -> None:
     assert corpus.to_arrow(["id"], file=file)["id"].to_pylist() == first["id"].to_pylist()
     assert first["text"].to_pylist() == [doc.text for doc in DOCS]  # a table of the replaced file stays valid
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="no Arrow file"):
+    with pytest.raises(ConfigError, match="not an Arrow file"):
         corpus.to_arrow(file=tmp_path / "notes.txt")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

@@ -147,14 +147,14 @@ def test_the_contents_identify_the_signal_and_not_the_paths(adult: Path, tmp_pat
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("bad.txt", b"\x00\x01\x02\xff" * 100, "1 of 1 lines are no hosts, the first is line 1"),
-        ("bad.txt", b"a.example\n" + b"no host\n" * 9, "9 of 10 lines are no hosts, the first is line 2"),
+        ("bad.txt", b"\x00\x01\x02\xff" * 100, "1 of 1 lines are not hosts, the first is line 1"),
+        ("bad.txt", b"a.example\n" + b"no host\n" * 9, "9 of 10 lines are not hosts, the first is line 2"),
         ("bad.txt", b"a" * 3_000_000, "a line of over 65536 bytes"),
-        ("bad.txt", b"a." * 150 + b"com\n", "1 of 1 lines are no hosts"),
-        ("bad.txt", b"a.example/?blog=7\n", "1 of 1 lines are no hosts"),
+        ("bad.txt", b"a." * 150 + b"com\n", "1 of 1 lines are not hosts"),
+        ("bad.txt", b"a.example/?blog=7\n", "1 of 1 lines are not hosts"),
         ("x/expressions", b"fine\n([a-z\n", "line 2: "),
         ("x/readme", b"", "none of the files domains, urls, expressions"),
-        ("日本.txt", b"a.example\n", "is no category"),
+        ("日本.txt", b"a.example\n", "is not a category"),
     ],
 )
 def test_what_is_no_list_is_an_error(name: str, content: bytes, message: str, tmp_path: Path) -> None:

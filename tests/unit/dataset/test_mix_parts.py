@@ -213,7 +213,7 @@ def test_shares_change_without_packing_and_parts_do_not(corpus: Corpus, tokenize
         ({"repeats": MIX["repeats"] | {"web": 1}}, "parts: was twins, long, short, code, is twins, long, short, web"),
         ({"parts": [MIX["parts"][0], longer, MIX["parts"][2]]}, r"mix\.parts\.long\.where: was .*60"),
     ):
-        with pytest.raises(ConfigError, match=f"packed in other parts than dataset.mix has now .*{said}"):
+        with pytest.raises(ConfigError, match=f"packed in different parts than dataset.mix has now .*{said}"):
             check_packed_parts(changed(**mix), manifest, dataset)
         with pytest.raises(MismatchError, match=said):
             pack_parts(corpus, tokenizer, dataset, MIX | mix)

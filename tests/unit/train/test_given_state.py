@@ -234,7 +234,7 @@ def test_impossible_numbers_of_updates_are_refused(count: float, rows: Path, ber
     file = weight_folder(universal) / "step.pt"
     write_pytorch(file, count)
     found = refused(rows, universal, bert)
-    assert isinstance(found, InputError) and "is no number of updates" in found.what and found.where == str(file)
+    assert isinstance(found, InputError) and "is not a number of updates" in found.what and found.where == str(file)
 
 
 def test_a_link_to_a_checkpoint_has_its_own_name(tmp_path: Path, rows: Path, bert: Path, universal: Path) -> None:

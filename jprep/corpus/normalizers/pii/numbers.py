@@ -182,5 +182,5 @@ def bank_accounts(text: str) -> Iterator[Match]:
 
 
 def _is_account_of_a_branch(text: str, number: re.Match[str]) -> bool:
-    """Return whether the kind of account stands behind a number, and the branch before it: 本店 1234567 (普通)."""
+    """Return whether the kind of account stands after a number, and the branch before it: 本店 1234567 (普通)."""
     return bool(_KIND_BEHIND.match(text, number.end()) and after(text, number.start(), _BRANCH, 3))

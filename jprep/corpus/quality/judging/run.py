@@ -69,8 +69,8 @@ class Budget(msgspec.Struct, frozen=True):
 
     Attributes:
         sample: documents to label, drawn by a hash of their text.
-        max_requests: maximum number of documents to send, over all runs; None is no limit.
-        max_tokens: tokens after which no request is sent, over all runs; None is no limit.
+        max_requests: maximum number of documents to send, over all runs; None means no limit.
+        max_tokens: tokens after which no request is sent, over all runs; None means no limit.
         concurrency: requests at the same time.
     """
 

@@ -117,7 +117,7 @@ _UNHIDE = {0xE0F0: "《", 0xE0F1: "》"}
 
 
 def _unmasked(text: str, legend: str, tally: Tally) -> str:
-    """Delete ruby. Notes for the brackets 《》 themselves are no ruby."""
+    """Delete ruby. Notes for the brackets 《》 themselves are not ruby."""
     for note, mark in _HIDDEN.items():
         tally["gaiji.resolved"] += text.count(note)
         text = text.replace(note, mark)

@@ -53,7 +53,7 @@ def collect_templates(dumps: Sequence[Path], output: Path, *, force: bool, repor
         The number of `pages`, `redirects` and pages that are `too_large` to be expanded.
 
     Raises:
-        ConfigError: the output exists or cannot be a file, or an input is no regular file: inputs are hashed first.
+        ConfigError: the output exists or cannot be a file, or an input is not a regular file: inputs are hashed first.
         InputError: an input is not an export, is damaged, or has no template.
     """
     check_new_file(output, force=force)
@@ -110,7 +110,7 @@ def _has_namespaces(version: str) -> bool:
 
 
 def _template(page: Page, namespaces: set[str], tally: Tally) -> TemplatePage | None:
-    """Return a page as it is stored, or None if it is no template that can be expanded."""
+    """Return a page as it is stored, or None if it is not a template that can be expanded."""
     prefix, _, title = page.title.partition(":")
     if page.namespace not in (None, _TEMPLATE) or prefix.lower() not in namespaces or page.model != "wikitext":
         return None

@@ -131,7 +131,7 @@ def follow(first: Fragment, second: Fragment) -> Fragment:
 def overlap_slack(length: Extents, size: Extents, other_length: Extents, other_size: Extents) -> NDArray[np.float64]:
     """Return how far apart along their lines two fragments may stand, and still be lines of one column.
 
-    A last line of one character ends where an indented line above or below it begins, and is no column beside it.
+    A last line of one character ends where an indented line above or below it begins, and is not a column beside it.
 
     Args:
         length: extents of fragments along their lines, numbers or arrays.

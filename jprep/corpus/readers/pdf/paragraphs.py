@@ -28,7 +28,7 @@ _ITEM = re.compile(  # of a list: a dash, a bullet that the font does not map, o
 # Lengths are in sizes of a character.
 _INDENTED = 0.7
 _SHORT = 1.9  # a line that ends this much before its column does is the last of its paragraph
-_PART = 0.5  # of the width of a column: a shorter line, such as a page number, is no part of a paragraph there
+_PART = 0.5  # of the width of a column: a shorter line, such as a page number, is not part of a paragraph there
 _LETTER = 0.6  # at most; a Latin word goes to the next line as a whole
 _GAP = 1.4  # between lines, as a factor of the usual distance
 _OTHER_SIZE = 1.15  # ratio of sizes: a heading
@@ -150,7 +150,7 @@ def _is_short(before: _Line, line: Fragment) -> bool:
 
 
 def _may_go_on(before: Fragment, line: _Line) -> bool:
-    """Return whether a line may go on in the next column: page numbers, headings and cells are alone in theirs."""
+    """Return whether a line may continue in the next column: page numbers, headings and cells are alone in theirs."""
     length, width = before.length, line.column[1] - line.column[0]
     return length > _PART * width and (width > _PART * length or any(map(is_wide, line.fragment.text)))
 

@@ -13,7 +13,7 @@ _LONE = re.compile(r">[ \t\r\n\f]*+(?:[\u0800-\uffff]|(&#?\w{1,31}+;))(?=[ \t\r\
 _COMPANION = "\U000f0000"  # private use: stands beside such a character
 _COMPANION_REFERENCE = re.compile("&#(?:x0*+f0000|0*+983040)", re.IGNORECASE)
 _JAPANESE_CLASS = re.compile(r"""(<[^<>]*?\sclass\s*+=\s*+(?:["'](?:[^"'<>]*?\s)?)?)jp(?=["'\s>])""")
-# A date that a sentence goes on behind, as in 「会は<time>3月1日</time>に開く」; others are those of the page itself.
+# A date that a sentence continues after, as in 「会は<time>3月1日</time>に開く」; others are those of the page itself.
 _DATE = re.compile(r"<time(?=[\s>])([^<>]*+>[^<>]*+)</time>(?=[\u3041-\u30ff\u4e00-\u9fff])", re.IGNORECASE)
 
 _OUTER = 3  # levels below the body
@@ -42,7 +42,7 @@ def mark_lone_characters(html: str) -> tuple[str, str]:
 
 
 def _with_companion(lone: re.Match[str]) -> str:
-    """Return the text with a mark behind it, unless it is of private use, as icons are, or needs none."""
+    """Return the text with a mark after it, unless it is of private use, as icons are, or needs none."""
     character = unescape(lone[1]) if lone[1] else lone[0][-1]
     of_three_bytes = len(character) == 1 and "\u0800" <= character <= "\uffff"
     return lone[0] + (_COMPANION if of_three_bytes and not "\ue000" <= character <= "\uf8ff" else "")

@@ -35,7 +35,7 @@ class Capture(msgspec.Struct):
         body: the page.
         kind: its content type: one of `HTML`, or `TEXT`.
         charset: encoding declared by the HTTP header, or "".
-        reason: why the record is no page, or "".
+        reason: why the record is not a page, or "".
         detail: more on the reason.
         undecoded: whether the body does not have the compression or chunks that its header declares.
         incomplete: whether the compressed body ends early, so that the page lacks its end.
@@ -174,7 +174,7 @@ def _parts(record: Any) -> Iterator[bytes]:
 def _inflate(record: Any, coding: str) -> Iterator[bytes]:
     """Yield the decompressed body of a record, in parts of limited size: members of gzip, zlib, or raw deflate.
 
-    What follows the last member, such as a line break, is no part of the page.
+    What follows the last member, such as a line break, is not part of the page.
 
     Raises:
         EOFError: after the last part, if the last member ends early.

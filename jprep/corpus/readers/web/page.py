@@ -28,7 +28,7 @@ _BREAK = re.compile(r"\n[ \t\r\n\f]*+")  # the white space of HTML; U+3000 is a 
 _RAW_NAMES = ("pre", "textarea", "script", "style", "listing", "xmp", "plaintext")
 _RAW = re.compile(rf"<({'|'.join(_RAW_NAMES)})(?=[\s/>])", re.IGNORECASE)
 _RAW_ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in _RAW_NAMES}
-# A line of preformatted text begins behind the tag of its element, a line break or `<br>`; more tags may follow.
+# A line of preformatted text begins after the tag of its element, a line break or `<br>`; more tags may follow.
 _INDENTATION = re.compile(r"((?:\A[^>]*+>|\n|<br\b[^<>]*+>)(?:<(?!br\b)[^<>]*+>)*+)([ \t]++)|<[^<>]*+>", re.IGNORECASE)
 _MARKS = "\u2800\u2801"  # Braille: stand for spaces and tabs, which extractors remove
 _BRAILLE = re.compile("&#(?:x0*+280[01]|0*+1024[01])", re.IGNORECASE)

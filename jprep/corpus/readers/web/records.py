@@ -1,4 +1,4 @@
-"""Find the records of a WARC file, and go on behind damaged ones.
+"""Find the records of a WARC file, and continue after damaged ones.
 
 A file is read in one of two ways. `members`: each record is a gzip member, as crawlers write them and the standard
 recommends, so that a file can be cut anywhere. `records`: one stream of records, plain or in any other compression.

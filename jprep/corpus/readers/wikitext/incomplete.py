@@ -82,7 +82,7 @@ def drop_incomplete(text: str, tally: Tally) -> str:
 
 
 def _repaired(line: str, tally: Tally) -> str:
-    if line.startswith(HEADING) or "\t" in line:  # a row of a table is no sentence
+    if line.startswith(HEADING) or "\t" in line:  # a row of a table is not a sentence
         return line
     head = CELL_START if line.startswith(CELL_START) else ""
     if head and _ONLY_UNIT.fullmatch(line, len(head)):

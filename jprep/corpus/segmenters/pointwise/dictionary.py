@@ -79,7 +79,7 @@ def mecab_words(path: Path) -> Iterator[str]:
         units = np.frombuffer(file.read(size - size % _UNIT.itemsize), _UNIT)
     if not len(units) or b"utf" not in charset.lower():
         fix = "install the package again"
-        raise DamagedError("this is no dictionary of MeCab in UTF-8", where=str(path), fix=fix)
+        raise DamagedError("this is not a dictionary of MeCab in UTF-8", where=str(path), fix=fix)
     for key in _array_keys(units["base"].astype(np.int64), units["check"].astype(np.int64)):
         yield key.decode(errors="ignore")
 

@@ -37,7 +37,7 @@ LONGEST = HALO
 """Characters of the longest word in the dictionary."""
 
 PREFIX = np.uint8(1)
-"""The bit of the dictionary for four characters that begin a longer word. Single characters are no words of it."""
+"""The bit of the dictionary for four characters that begin a longer word. Single characters are not words of it."""
 
 NEXT = np.uint32(0xC2B2AE35)
 KIND_BITS = 3

@@ -24,7 +24,7 @@ from jprep.corpus.segmenters.pointwise.weights import CERTAIN
 BLOCK = 2048
 """Characters of a block, unless one text has more."""
 
-_REACH = LONGEST  # characters behind a place that are looked at
+_REACH = LONGEST  # characters after a place that are looked at
 _MARK = np.uint32(ord(WORD))
 _STEP, _FINISH, _NEXT = np.uint32(hashing.STEP), np.uint32(hashing.FINISH), np.uint32(NEXT)
 _FOLD = np.uint32(15)
@@ -87,7 +87,7 @@ def mark_texts(codes, lengths, tables, scratch, marked, ends, sure):
     """Copy texts with U+001F between words.
 
     Args:
-        codes: code points of the texts, one behind the other, uint32; none is U+001F.
+        codes: code points of the texts, one after the other, uint32; none is U+001F.
         lengths: characters of each text, at least 1, int64.
         tables: see `PackedTables`.
         scratch: see `Scratch`.

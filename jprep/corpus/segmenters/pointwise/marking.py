@@ -18,7 +18,7 @@ class Marked(NamedTuple):
     """Texts with U+001F between words.
 
     Attributes:
-        codes: their code points, one text behind the other.
+        codes: their code points, one text after the other.
         ends: where each text ends there, shape [texts].
         sure: the least absolute sum of the boundaries of each text, or `CERTAIN`, shape [texts].
     """
@@ -47,7 +47,7 @@ def find_boundaries(
     Both are undefined at the first character of a text.
 
     Args:
-        codes: code points of the texts, one behind the other.
+        codes: code points of the texts, one after the other.
         lengths: characters of each text.
         weights: the model.
     """

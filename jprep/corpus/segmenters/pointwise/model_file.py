@@ -103,7 +103,7 @@ def read_model(path: Path) -> Model:
     """Read a model file, and check it against its hash.
 
     Raises:
-        ConfigError: the file does not exist, is no model, or belongs to another version of jprep.
+        ConfigError: the file does not exist, is not a model, or belongs to another version of jprep.
         DamagedError: it is damaged.
     """
     check_exists(path)

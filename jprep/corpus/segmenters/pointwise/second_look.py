@@ -2,7 +2,7 @@
 
 The first sums see characters and dictionary words, but not which words the sentence falls into. Around a boundary in
 doubt that is known nearly always: its features are the strings from the last boundary before it and up to the next one
-behind it, the words beyond these, and the first sum itself. About 3 % of the boundaries are looked at again.
+after it, the words beyond these, and the first sum itself. About 3 % of the boundaries are looked at again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def find_doubts(symbols: NDArray[np.uint32], sums: NDArray[np.int16], ruled: NDA
 def _read(
     symbols: NDArray[np.uint32], begins: NDArray[np.bool_], places: NDArray[np.intp], step: int
 ) -> tuple[NDArray[np.uint32], NDArray[np.intp]]:
-    """Return the hashes of the words on one side of some boundaries, and the boundaries behind these words.
+    """Return the hashes of the words on one side of some boundaries, and the boundaries after these words.
 
     A word has at least one character, which may be a pad, and at most `LONGEST_STRING`.
 

@@ -69,7 +69,7 @@ def list_category(path: str) -> str:
     category = Path(path).name.split(".")[0].replace("-", "_").lower()
     if not (category.isascii() and category.isidentifier()):
         fix = "name it by its category in ASCII letters, digits and `_`, or set `name`"
-        raise ConfigError(f"{path}: {category!r} is no category", where=_LISTS, fix=fix)
+        raise ConfigError(f"{path}: {category!r} is not a category", where=_LISTS, fix=fix)
     return category
 
 
@@ -132,7 +132,7 @@ def _read_hosts(path: Path, urls: set[str]) -> list[NDArray[np.uint64]]:
         hashes.append(hash_hosts(domains))
         total += len(lines)
     if wrong > _WRONG * total:
-        what = f"{path}: {wrong} of {total} lines are no hosts, the first is line {first}"
+        what = f"{path}: {wrong} of {total} lines are not hosts, the first is line {first}"
         raise InputError(what, where=_LISTS, fix="one host or URL on each line, as the lists of UT1 have")
     return hashes
 

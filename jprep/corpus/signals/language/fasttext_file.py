@@ -75,7 +75,7 @@ class _Walk:
             rows, width = self._take(struct.Struct("<qq"))
             self._skip(rows * width * 4)
         if rows <= 0 or width != columns:
-            raise ValueError("a matrix has another shape than the head says")
+            raise ValueError("a matrix has a different shape than the head says")
 
     def _quantizer(self) -> None:
         self._skip(self._take(struct.Struct("<4i"))[0] * 256 * 4)

@@ -1,6 +1,6 @@
 """Sums of a linear model's weights over the character n-grams of many texts.
 
-An n-gram of each order from 1 to 3 begins at each character of a text. The line feed behind the text belongs to its
+An n-gram of each order from 1 to 3 begins at each character of a text. The line feed after the text belongs to its
 n-grams, so the last character begins no trigram. The weights of all classes of an n-gram are packed into one integer:
 one look-up and one addition do for all. Sums of integers are the same on every machine and for every cut into chunks.
 """

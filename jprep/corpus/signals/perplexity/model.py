@@ -35,7 +35,7 @@ class Counts(NamedTuple):
     Attributes:
         grams: occurrences of n-grams, uint32.
         contexts: occurrences of what stands before their last characters, uint32.
-        followers: different characters behind each context, uint32.
+        followers: different characters after each context, uint32.
     """
 
     grams: NDArray[np.uint32]
@@ -157,7 +157,7 @@ def _batches(texts: Iterable[str]) -> Iterator[TextBatch]:
 
 
 def _characters(batch: TextBatch) -> NDArray[np.bool_]:
-    """Return whether each code point belongs to a text; the line feeds behind the texts do not."""
+    """Return whether each code point belongs to a text; the line feeds after the texts do not."""
     inside = np.ones(len(batch.codes), bool)
     inside[batch.starts[1:] - 1] = False
     return inside

@@ -75,7 +75,7 @@ def _fences(batch: TextBatch) -> NDArray[np.bool_]:
 
 
 def _is_decorated(line: str) -> bool:
-    """Return whether the marks at the beginning of a line occur in the rest of it: `~~~title~~~` is no fence."""
+    """Return whether the marks at the beginning of a line occur in the rest of it: `~~~title~~~` is not a fence."""
     return line[0] in line.lstrip(line[0])
 
 
@@ -86,7 +86,7 @@ def _between(marks: NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.b
 
 
 def _inline(batch: TextBatch, ticks: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return whether each code point is between two backquotes of its line, or is one. Odd numbers are no code."""
+    """Return whether each code point is between two backquotes of its line, or is one. Odd numbers are not code."""
     sizes, first = np.diff(batch.line_starts), batch.line_starts[:-1]
     paired = np.add.reduceat(ticks, first, dtype=np.int64) % 2 == 0
     return np.asarray((_between(ticks, np.repeat(first, sizes)) | ticks) & np.repeat(paired, sizes))

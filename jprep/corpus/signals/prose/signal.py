@@ -38,7 +38,7 @@ class ProseSignals(Signal):
             usual characters added.
         decoration_share: fraction of exclamation marks and of symbols outside ASCII.
         repeated_share: fraction of runs of 5 characters that occurred before within 2,000 characters.
-        grammar_share: particles behind words, frequent endings and function words, and ends of sentences, per Japanese
+        grammar_share: particles after words, frequent endings and function words, and ends of sentences, per Japanese
             character; 40 characters of 0.15 are added, so that short texts are not judged by chance.
         best_grammar_share: the same of the document, or of its best line of 25 Japanese characters or more if that is
             greater: an article that is mostly lists has a line of prose, a menu has none.
@@ -109,7 +109,7 @@ def _grammar_share(found: NDArray[Any], characters: NDArray[Any]) -> NDArray[np.
 
 
 def _count(batch: TextBatch, values: NDArray[np.bool_] | NDArray[np.int8]) -> NDArray[np.float64]:
-    """Return the sum over each text of small values, shape [documents]. Those of line feeds behind texts are zero."""
+    """Return the sum over each text of small values, shape [documents]. Those of line feeds after texts are zero."""
     return np.add.reduceat(values, batch.starts[:-1], dtype=np.int64).astype(np.float64)
 
 

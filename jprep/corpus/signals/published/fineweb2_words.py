@@ -115,7 +115,7 @@ def top_ngram_characters(words: Sequence[str], size: int) -> int:
 
 
 def duplicate_ngram_characters(words: Sequence[str], size: int) -> int:
-    """Return the characters of n-grams that occurred before. The search goes on behind such an n-gram."""
+    """Return the characters of n-grams that occurred before. The search continues after such an n-gram."""
     seen = set[str]()
     at = found = 0
     while at <= len(words) - size:

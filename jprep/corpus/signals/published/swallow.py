@@ -94,7 +94,7 @@ class Sentences(NamedTuple):
 
     Attributes:
         starts: the first character.
-        ends: behind the last character, which can be a mark of `SENTENCE_ENDS`.
+        ends: after the last character, which can be a mark of `SENTENCE_ENDS`.
         docs: the index of the document.
     """
 
@@ -104,12 +104,12 @@ class Sentences(NamedTuple):
 
 
 def find_sentences(batch: TextBatch) -> Sentences:
-    """Return the sentences of a batch: runs of other characters than marks and line feeds, and one mark behind each."""
+    """Return the sentences of a batch: runs of characters other than marks and line feeds, and one mark after each."""
     kinds = _sentence_kinds()[batch.codes]
     inside = np.concatenate([[False], kinds == 0, [False]])
     edges = np.flatnonzero(inside[1:] != inside[:-1])
     starts, ends = edges[::2], edges[1::2]
-    # A run never reaches the end of `codes`, since a line feed stands behind each text.
+    # A run never reaches the end of `codes`, since a line feed stands after each text.
     return Sentences(starts, ends + (kinds[ends] == 1), batch.doc_of_code[starts])
 
 

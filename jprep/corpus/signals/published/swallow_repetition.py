@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jprep.corpus.signals.batch import TextBatch
 
 _SURPLUS_MARKS = re.compile(rf"(?<![^{SENTENCE_ENDS}\n])[{SENTENCE_ENDS}]+")
-"""Marks that belong to no sentence: at the beginning of a line, and behind another mark."""
+"""Marks that belong to no sentence: at the beginning of a line, and after another mark."""
 _TOP = range(2, 5)
 _DUPLICATE = range(5, 11)
 

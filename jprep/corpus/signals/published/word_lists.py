@@ -26,7 +26,7 @@ _KATAKANA_WORD = re.compile(rf"[{_KATAKANA}]+")
 class PublishedWords(Signal):
     """Words of a list, by the definition of a filter set.
 
-    Definitions (all go on behind a match):
+    Definitions (all continue after a match):
     - `swallow`: the longest word at each place; characters of all matches per Japanese letter as Swallow counts them.
     - `llm-jp`: the first word of the list at each place, those of katakana last and only where no katakana stands
       before or behind; the number of matches.
@@ -71,7 +71,7 @@ class PublishedWords(Signal):
         try:
             lines = data.decode().splitlines()
         except UnicodeDecodeError as error:
-            raise InputError(f"the list of words is no UTF-8: {error}", where=self.config.path, fix=_FORM) from error
+            raise InputError(f"the list of words is not UTF-8: {error}", where=self.config.path, fix=_FORM) from error
         if self.config.definition == "uzushio":
             lines = [line for line in lines if not line.startswith("#")]
         words = [word for line in lines if (word := line.strip())]

@@ -61,7 +61,7 @@ def user_list(path: str) -> WordList:
         raise ConfigError(f"{path}: no such file", where=f"{_WHERE}, key `lists`", fix="the path of a text file")
     if not (file.stem.isascii() and file.stem.isidentifier()):
         fix = "name the file by its category in ASCII letters, digits and `_`, e.g. gambling.txt"
-        raise ConfigError(f"{path}: {file.stem!r} is no category", where=f"{_WHERE}, key `lists`", fix=fix)
+        raise ConfigError(f"{path}: {file.stem!r} is not a category", where=f"{_WHERE}, key `lists`", fix=fix)
     return _parse(file, file.stem)
 
 

@@ -130,7 +130,7 @@ def _hashes_of_three(*codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 def _stands_alone(codes: NDArray[np.uint32], found: Matches) -> NDArray[np.bool_]:
-    """Return whether each word is no part of a longer run of ASCII letters and digits, or of katakana."""
+    """Return whether each word is not part of a longer run of ASCII letters and digits, or of katakana."""
     first, last = _runs(codes[found.starts]), _runs(codes[found.ends - 1])
     before = np.where(found.starts > 0, _runs(codes[found.starts - 1]), 0)
     after = _runs(codes[found.ends])

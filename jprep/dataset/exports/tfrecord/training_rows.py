@@ -34,7 +34,7 @@ from jprep.io.atomic import atomic_path, file_sha256
 from jprep.tokenizer import load_tokenizer
 
 VERSION = 1
-"""Increased when the same dataset and options would give other bytes than before."""
+"""Increased when the same dataset and options would give different bytes than before."""
 
 OPTIONS = (
     "features",
@@ -93,7 +93,7 @@ class Settings(NamedTuple):
 
 
 def check(job: ExportJob) -> None:
-    """Refuse options that exclude each other, a damaged dataset, and another tokenizer than the dataset's.
+    """Refuse options that exclude each other, a damaged dataset, and a different tokenizer than the dataset's.
 
     Raises:
         ConfigError: the message names the option.

@@ -58,7 +58,7 @@ def test_the_list_is_recorded_by_its_hash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "what"), [(b"\xff\xfe", "no UTF-8"), (b"\n \n", "no words"), (None, "cannot be read")]
+    ("data", "what"), [(b"\xff\xfe", "not UTF-8"), (b"\n \n", "no words"), (None, "cannot be read")]
 )
 def test_a_list_that_cannot_be_used_is_refused(tmp_path: Path, data: bytes | None, what: str) -> None:
     path = tmp_path / "words.txt"

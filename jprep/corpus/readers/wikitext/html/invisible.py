@@ -31,7 +31,7 @@ class _Place:
         self._around, self._opened, self._paragraph = [0], 0, 0
 
     def pass_sign(self, kind: str) -> None:
-        """Go on behind a sign: `opening` or `closing` of a template, link or table, or the end of a `paragraph`."""
+        """Continue after a sign: `opening` or `closing` of a template, link or table, or the end of a `paragraph`."""
         if kind == "paragraph":
             self._paragraph += 1
         elif kind == "opening":

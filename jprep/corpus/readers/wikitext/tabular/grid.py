@@ -95,7 +95,7 @@ class Grid:
         return GridRow(cells, own, row.nested)
 
     def _reach(self, cell: GridCell, height: int, cells: list[GridCell]) -> int:
-        """Add a cell to the row, and to the next one if it reaches further; return the column behind it."""
+        """Add a cell to the row, and to the next one if it reaches further; return the column after it."""
         cells.append(cell)
         if height > 1:
             self._reaching[cell.column] = cell, height - 1

@@ -35,7 +35,7 @@ class InfoboxRows:
     Args:
         rules: names of parameters.
         tally: receives the counts `infoboxes`, and `infoboxes.names`, `.lost` and `.values` of parameters that are left
-            out because of their name, an unknown template, or another value than text.
+            out because of their name, an unknown template, or a value other than text.
     """
 
     def __init__(self, rules: InfoboxRules, tally: Tally) -> None:
@@ -86,7 +86,7 @@ class InfoboxRows:
         return stem
 
     def _value(self, source: str) -> str:
-        """Return a value in one line; "" if it is no text."""
+        """Return a value in one line; "" if it is not text."""
         if LOST in source:
             self._tally["infoboxes.lost"] += 1
             return ""

@@ -1,4 +1,4 @@
-"""Elements whose content is no markup of templates: comments, references, literals."""
+"""Elements whose content is not markup of templates: comments, references, literals."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ElementEnds:
         self._missing: set[str] = set()
 
     def find(self, name: str, start: int) -> int:
-        """Return the offset behind the closing tag of an element, or behind the text if it is never closed.
+        """Return the offset after the closing tag of an element, or after the text if it is never closed.
 
         Args:
             name: name of the element in lower case; `!--` is a comment.
-            start: offset behind the opening tag.
+            start: offset after the opening tag.
         """
         match = None if name in self._missing else _closer(name).search(self._text, start)
         if match is None:
@@ -37,7 +37,7 @@ class ElementEnds:
         return match.end()
 
     def closed(self, name: str, start: int) -> int:
-        """Return the offset behind the closing tag of an element, or `start` if it is never closed."""
+        """Return the offset after the closing tag of an element, or `start` if it is never closed."""
         end = self.find(name, start)
         return start if name in self._missing else end
 

@@ -46,7 +46,7 @@ def remove_hidden(text: str) -> str:
 
 
 def _element_end(text: str, name: str, start: int) -> int:
-    """Return the offset behind the closing tag that belongs to an element."""
+    """Return the offset after the closing tag that belongs to an element."""
     depth = 1
     for tag in re.compile(rf"<(/?){name}\b([^<>]*)>", re.I).finditer(text, start):
         depth += -1 if tag[1] else not tag[2].endswith("/")
@@ -56,7 +56,7 @@ def _element_end(text: str, name: str, start: int) -> int:
 
 
 def _table_end(text: str, start: int) -> int:
-    """Return the offset behind the end of a table."""
+    """Return the offset after the end of a table."""
     depth = 1
     for sign in _TABLE.finditer(text, start):
         depth += 1 if sign[1] else -1

@@ -121,7 +121,7 @@ def _element_name(match: re.Match[str]) -> str:
 
 
 def _element_end(match: re.Match[str], ends: ElementEnds) -> int:
-    """Return the offset behind an element. An open comment reaches to the end of the text, other open tags are text."""
+    """Return the offset after an element. An open comment reaches to the end of the text, other open tags are text."""
     if match[0].endswith("/>"):
         return match.end()
     name = _element_name(match)

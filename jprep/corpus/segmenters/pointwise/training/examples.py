@@ -56,7 +56,7 @@ class Examples:
         return sum(self._halves[half].batch_count for half in halves)
 
     def write(self, sentences: Iterable[list[str]]) -> Examples:
-        """Write the sentences, each a list of words, one behind the other."""
+        """Write the sentences, each a list of words, one after the other."""
         for words in sentences:
             text = "".join(words)
             self.sentences += 1

@@ -40,7 +40,7 @@ class TrainingInputs:
         tally: the number of lines that the teacher could not segment, as `unsegmented`.
 
     Raises:
-        ConfigError: there is no such dictionary, or an input is no regular file: inputs are hashed and then read.
+        ConfigError: there is no such dictionary, or an input is not a regular file: inputs are hashed and then read.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ def _read_lists(lines: Iterable[str], path: str) -> Iterator[list[str]]:
         where, words = f"{path}, line {number:,}", _words_of(line)
         if words is None:
             what = "expected words with spaces between them, or a JSON list of words"
-            fix = "put a space behind a first word `[` or `{`, and give treebanks in files of their own"
+            fix = "put a space after a first word `[` or `{`, and give treebanks in files of their own"
             raise InputError(what, where=where, fix=fix)
         if line.startswith("["):
             _refuse_marks("".join(words), where)  # a string of JSON can have escapes of them
@@ -124,7 +124,7 @@ def _words_of(line: str) -> list[str] | None:
 
 
 def _parse_list(line: str) -> list[str] | None:
-    """Return the words of a JSON list; None if it is no list of strings."""
+    """Return the words of a JSON list; None if it is not a list of strings."""
     try:
         words = json.loads(line)
     except (ValueError, RecursionError):

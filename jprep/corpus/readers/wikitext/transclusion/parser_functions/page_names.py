@@ -72,6 +72,6 @@ class PageNames:
 
 
 def _escape(name: str) -> str:
-    """Return a name whose signs are no markup; MediaWiki escapes them too."""
+    """Return a name whose signs are not markup; MediaWiki escapes them too."""
     text = "".join(_ESCAPED.get(sign, sign) for sign in name)
     return f"&#{ord(text[0])};{text[1:]}" if text[:1] and text[0] in _LINE_MARKUP else text
