@@ -25,7 +25,7 @@ def training_memory(
     precision: Precision,
     *,
     attention: bool = False,
-    lean: bool = False,
+    fused: bool = False,
 ) -> int:
     """Estimate the bytes for weights, gradients, optimizer and activations on one device, for plans and warnings.
 
@@ -36,18 +36,18 @@ def training_memory(
         length: tokens per row.
         precision: the precision of the computation.
         attention: whether attention matrices are stored, as with dropout and without a fused kernel.
-        lean: whether the backend never stores the logits of all tokens, and has `gelu_new` in one kernel.
+        fused: whether the loss never holds the logits of all tokens, and `gelu_new` is one kernel.
     """
     number, tokens = 4 if precision == "fp32" else 2, rows * length
     halves = [config, *([config[GENERATOR]] if task == "rtd" else [])]
-    numbers = sum(_layer_values(half, length, attention=attention, lean=lean) for half in halves)
-    tables = task in ("clm", "mlm", "rtd") and not lean
+    numbers = sum(_layer_values(half, length, attention=attention, fused=fused) for half in halves)
+    tables = task in ("clm", "mlm", "rtd") and not fused
     outputs: int = tokens * config["vocab_size"] * (8 + number) if tables else 0
-    state = parameter_count(config, task) * (STATE + (0 if precision == "fp32" else number))
-    return state + tokens * numbers * number + outputs
+    parameters = parameter_count(config, task) * (STATE + (0 if precision == "fp32" else number))
+    return parameters + tokens * numbers * number + outputs
 
 
-def _layer_values(config: TransformersConfig, length: int, *, attention: bool, lean: bool) -> int:
+def _layer_values(config: TransformersConfig, length: int, *, attention: bool, fused: bool) -> int:
     """Return the number of values that the layers of a model store for each token."""
     family = FAMILIES[config["model_type"]]
     if plugin := family.plugin:
@@ -57,7 +57,7 @@ def _layer_values(config: TransformersConfig, length: int, *, attention: bool, l
     heads: int = config[family.heads] * config.get("head_dim", 0)
     numbers += _HEADS * max(0, heads - width)
     tanh = "gelu_new" in (config.get("activation_function"), config.get("hidden_act"))
-    if tanh and not lean:  # computed by many small operations
+    if tanh and not fused:  # computed by many small operations
         numbers += _TANH * width
     if attention:
         numbers += _DROPPED * width + _ATTENTION * config[family.heads] * length

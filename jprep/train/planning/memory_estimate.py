@@ -18,16 +18,16 @@ def estimate_job_memory(job: Job, rows: int, *, attention: bool, fused: bool = T
         job: the job.
         rows: rows that pass through the model at a time; 0 leaves out activations.
         attention: whether attention matrices are kept for the backward pass.
-        fused: whether the loss never holds all logits, and `gelu_new` is one kernel.
+        fused: whether the loss never holds the logits of all tokens, and `gelu_new` is one kernel.
     """
     section = job.train
     length = section.longest
     hooked = section.hooks.loss and section.objective in ("clm", "mlm")  # it gets all logits of a micro-batch
     logits: int = _LOGIT_BYTES * rows * length * job.model["vocab_size"] if hooked else 0
-    state = training_memory(
-        job.model, section.objective, rows, length, section.precision, attention=attention, lean=fused
+    memory = training_memory(
+        job.model, section.objective, rows, length, section.precision, attention=attention, fused=fused
     )
-    return state + logits - muon_savings(job)
+    return memory + logits - muon_savings(job)
 
 
 def muon_savings(job: Job) -> int:

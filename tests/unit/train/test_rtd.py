@@ -102,7 +102,7 @@ def test_memory_and_operations_count_both_halves() -> None:
     count = parameter_count(config, "rtd")
     assert training_memory(config, "rtd", 0, 128, "fp32") == 16 * count > 16 * parameter_count(single, "mlm")
     kept, of_one = (
-        training_memory(model, task, 8, 128, "fp32", lean=True) - training_memory(model, task, 0, 128, "fp32")
+        training_memory(model, task, 8, 128, "fp32", fused=True) - training_memory(model, task, 0, 128, "fp32")
         for model, task in ((config, "rtd"), (single, "mlm"))
     )
     assert kept == of_one * (256 + 64) // 256
