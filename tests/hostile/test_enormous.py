@@ -14,7 +14,7 @@ SENTENCE = "これは終わりのない行の中の、ごくふつうの文で�
 LONG = 50 * MIB
 TEXT = SENTENCE * (LONG // len(SENTENCE.encode()))
 BOUND = 15 * LONG
-"""For one line or page. Every step holds its text at once; docs/figures.md has what was measured."""
+"""For one line or page. Every step holds its text at once; docs/benchmarks.md has what was measured."""
 
 LINES: dict[str, Callable[[str], str]] = {
     "--cc100": lambda text: text,
