@@ -23,7 +23,7 @@ def parquet_head_path(pattern: str, folder: Path) -> Path:
     return folder / f"{hashlib.sha256(pattern.encode()).hexdigest()[:16]}.parquet"
 
 
-def fetch_parquet_head(pattern: str, folder: Path, columns: list[str], rows: int = HEAD_ROWS) -> Path:
+def fetch_parquet_head(pattern: str, folder: Path, columns: list[str]) -> Path:
     """Store the first rows of the first file that matches a URL, unless they are stored already.
 
     Only the row group with these rows is read, and of it these columns.
@@ -32,7 +32,6 @@ def fetch_parquet_head(pattern: str, folder: Path, columns: list[str], rows: int
         pattern: the URL, which may be a pattern.
         folder: where to store the rows.
         columns: the columns to store; those of nested fields by dotted names.
-        rows: number of rows.
 
     Returns:
         The path of the stored file.
@@ -49,7 +48,7 @@ def fetch_parquet_head(pattern: str, folder: Path, columns: list[str], rows: int
     try:
         with open_raw(url) as stream, pq.ParquetFile(stream) as file:
             known = [name for name in columns if name.partition(".")[0] in file.schema_arrow.names]
-            batch = next(file.iter_batches(rows, columns=known), None)
+            batch = next(file.iter_batches(HEAD_ROWS, columns=known), None)
             head = pa.Table.from_batches([batch] if batch else [], file.schema_arrow if batch is None else batch.schema)
     except pa.ArrowInvalid as error:
         raise InputError(f"this is not a Parquet file: {error}", where=url, fix=DOWNLOAD_AGAIN) from error

@@ -119,14 +119,13 @@ def _read_record(url: str) -> dict[str, str]:
         return {}
 
 
-def download_folder(url: str, folder: Path, files: Mapping[str, str], progress: Progress | None = None) -> None:
+def download_folder(url: str, folder: Path, files: Mapping[str, str]) -> None:
     """Download the files of a folder, with checked hashes. Files that exist with the right hash are kept.
 
     Args:
         url: the folder's URL.
         folder: the local folder.
         files: the SHA-256 of each file by its path relative to the folder.
-        progress: progress callback.
 
     Raises:
         DamagedError: an object is missing, or has another hash.
@@ -134,8 +133,5 @@ def download_folder(url: str, folder: Path, files: Mapping[str, str], progress: 
     """
     for name, sha256 in files.items():
         path = folder / inner_path(name)
-        fresh = not (path.is_file() and cached_sha256(path) == sha256)
-        if fresh:
+        if not (path.is_file() and cached_sha256(path) == sha256):
             download_file(join_url(url, name), path, sha256)
-        if progress:
-            progress(name, path.stat().st_size, fresh)

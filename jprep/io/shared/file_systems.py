@@ -47,11 +47,6 @@ class FileSystem(NamedTuple):
         """Whether other hosts may have it mounted, or it is unknown whether they do."""
         return self.flock != "local"
 
-    @property
-    def locking(self) -> str:
-        """How a directory is locked."""
-        return describe_flock(self.flock)
-
 
 def describe_flock(flock: Flock) -> str:
     """Return how a directory is locked where `flock` works so far."""

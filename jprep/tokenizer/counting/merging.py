@@ -51,7 +51,6 @@ class SumStage(Stage):
         counted: its receipts.
         max_words: number of units to keep.
         root: the directory that output paths are relative to.
-        size: batches of runs in a range.
         name: the stage's name.
     """
 
@@ -63,14 +62,13 @@ class SumStage(Stage):
         counted: list[Receipt],
         max_words: int,
         root: Path,
-        size: int = _RANGE,
         *,
         name: str = SUMMING,
     ) -> None:
         self.name, self.made_from, self.max_words = name, fingerprint(counting.fields()), max_words
         self.runs = [output for output in list_outputs(counted) if output.folder == RUNS]
         self._keys = [output for output in list_outputs(counted) if output.folder == KEYS]
-        self._root, self._size = root, size
+        self._root = root
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what only the tasks are made from."""
@@ -80,7 +78,7 @@ class SumStage(Stage):
     def _ranges(self) -> list[KeyRange]:
         """The ranges; work of earlier versions has no keys, and becomes one range."""
         files = (read_verified(self._root / file.path, file.sha256) for file in self._keys if file.rows)
-        return divide_keys((key for data in files for key in data.split(b"\n")), self._size, _MAX_RANGES)
+        return divide_keys((key for data in files for key in data.split(b"\n")), _RANGE, _MAX_RANGES)
 
     def fields(self) -> dict[str, Any]:
         """Return what was counted, and how many units are kept."""

@@ -16,7 +16,7 @@ from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS
 from jprep.io.atomic import fsync_path, remove_contents, write_atomic
 from jprep.io.shared import late
-from jprep.io.shared.file_systems import LOCKS_VARIABLE, file_system_of, flock_of
+from jprep.io.shared.file_systems import LOCKS_VARIABLE, describe_flock, file_system_of, flock_of
 from jprep.io.shared.late import (
     create_exclusively,
     exists_now,
@@ -260,13 +260,13 @@ def test_mounts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "mountinfo").write_text("\n".join(lines))
     monkeypatch.setattr(file_systems, "_MOUNTS", tmp_path / "mountinfo")
     found = file_system_of(home / "new" / "corpus")
-    assert (found.type, found.shared, found.locking) == ("nfs4", True, "flock across hosts")
+    assert (found.type, found.shared, describe_flock(found.flock)) == ("nfs4", True, "flock across hosts")
     assert file_system_of(tmp_path / "my home 2") == ("ext4", "local")
 
 
 def test_what_is_detected_can_be_overridden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LOCKS_VARIABLE, "none")
-    assert file_system_of(tmp_path).locking == "lease only"
+    assert describe_flock(file_system_of(tmp_path).flock) == "lease only"
 
 
 def test_a_listing_renews_what_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,7 +151,7 @@ def test_workers_and_spilling_do_not_change_the_files(
 def test_ranges_do_not_change_the_result(small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of many batches, which are merged in many ranges; the rarest units are dropped, some of equal counts."""
     monkeypatch.setattr("jprep.tokenizer.counting.sorted_runs._BATCH_ROWS", 2)
-    monkeypatch.setattr(merging.SumStage.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(merging, "_RANGE", 1)
     config = TokenizerConfig(max_words=5)
     ranges = count(small, tmp_path / "ranges", config)
     assert len(list((tmp_path / "ranges" / "summing" / "receipts").iterdir())) > 4
