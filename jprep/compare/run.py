@@ -48,7 +48,7 @@ from jprep.compare.tasks.task_files import Task, files_of_task, load_task
 from jprep.engine.executors.local import Local
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
-from jprep.engine.runner import Executor, ProgressReporter, SilentProgress, read_claim
+from jprep.engine.runner import Executor, ProgressReporter, SilentProgress, read_made_from
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, remove_tree
 from jprep.io.failpoints import failpoint
@@ -134,14 +134,14 @@ def compare(
 
 
 def _resume(out: OutputDirectory, made_from: dict[str, Any]) -> None:
-    """Claim the directory. Until a model is scored, corrected recipes and options need no restart.
+    """Resume the work. Until a model is scored, corrected recipes and options need no restart.
 
     What lies in `work/` has names by fingerprint, so nothing of other recipes is used.
     """
-    begun = read_claim(out.state / out.kind.claim)
+    begun = read_made_from(out.state / out.kind.made_from_file)
     if begun and begun != made_from and not any(out.path.glob("scores/*.json")):
         (out.state / PLAN).unlink(missing_ok=True)
-        out.forget_claim()
+        out.forget_made_from()
     out.resume(made_from)
 
 

@@ -17,7 +17,7 @@ from jprep.engine.consumed import consume_files
 from jprep.engine.manifest import write_manifest
 from jprep.engine.output_kinds import INDEX, KINDS, STATE, USAGE, OutputKind, find_outputs, is_unused
 from jprep.engine.output_paths import find_other_file, refuse_remote
-from jprep.engine.runner import DRIVER, RECEIPTS, Executor, ProgressReporter, read_claim, refuse_mismatch, run_stage
+from jprep.engine.runner import DRIVER, RECEIPTS, Executor, ProgressReporter, read_made_from, refuse_mismatch, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.engine.usage import UsageRecorder
 from jprep.errors import ConfigError, Interrupted
@@ -41,7 +41,7 @@ from jprep.plurals import and_more
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _MAX_NAMES = 3  # files that a message names
-_PLANS = {"inputs.json", "stage.json", *(kind.claim for kind in KINDS if kind.claim)}
+_PLANS = {"inputs.json", "stage.json", *(kind.made_from_file for kind in KINDS if kind.made_from_file)}
 """Files in `STATE` that only plan work; if there are no others, nothing has been done."""
 
 
@@ -206,15 +206,15 @@ class OutputDirectory:
         Raises:
             MismatchError: it holds other unfinished work; the message names what differs.
         """
-        path = self.state / self.kind.claim
-        if begun := read_claim(path):
+        path = self.state / self.kind.made_from_file
+        if begun := read_made_from(path):
             refuse_mismatch(made_from, begun, self.path)
         else:
             write_atomic(path, encode_checksummed(made_from))
 
-    def forget_claim(self) -> None:
+    def forget_made_from(self) -> None:
         """Let unfinished work be resumed with other settings."""
-        write_atomic(self.state / self.kind.claim, b"")
+        write_atomic(self.state / self.kind.made_from_file, b"")
 
     def run_stage(self, stage: Stage, executor: Executor, progress: ProgressReporter) -> list[Receipt]:
         """Run a stage, or the tasks that an earlier run has left; see `jprep.engine.runner.run_stage`."""
@@ -284,11 +284,11 @@ class OutputDirectory:
         write_manifest(self.path / self.kind.manifest, manifest)
 
     def clean(self) -> None:
-        """Delete unfinished work, but not lock, usage and index; the claim, which says whose it is, goes last."""
+        """Delete unfinished work, but not lock, usage and index; the record of what it is made from goes last."""
         self.end_workers()
         if self.state.is_dir():
             kept = [Path(name).name for name in (self.kind.lock, USAGE, INDEX)]
-            remove_contents(self.state, kept, self.kind.claim)
+            remove_contents(self.state, kept, self.kind.made_from_file)
 
     def _refusal(self, what: str, fix: str = _OTHER_PLACE) -> ConfigError:
         return ConfigError(what, where=str(self.path), fix=fix)

@@ -41,7 +41,7 @@ class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
         sealed: whether a directory with a manifest is finished.
         field: a field of the manifest that distinguishes it from another kind's manifest of the same name.
         lock: the lock file, relative to the directory; "" for a kind that is not locked.
-        claim: the file in `STATE` that says what unfinished work is made from; "" where its stages' manifests do.
+        made_from_file: the file in `STATE` that says what unfinished work is made from; "" where stages' manifests do.
         marked: whether the lock file holds the kind's name.
         container: whether it is the parent of several outputs, beside which the user may have files.
         contains: names of kinds whose manifests exist in such a directory, too.
@@ -54,7 +54,7 @@ class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bool = True
     field: str = ""
     lock: str = DEFAULT_LOCK
-    claim: str = ""
+    made_from_file: str = ""
     marked: bool = True
     container: bool = False
     contains: tuple[str, ...] = ()
@@ -70,11 +70,11 @@ CORPUS_EXPORT = OutputKind(
     name="corpus export",
     manifest="export.json",
     field="lines_per_file",
-    claim="exporting.json",
+    made_from_file="exporting.json",
     unfinished=(f"{STATE}/exporting.json", f"{STATE}/lines/*"),
 )
 TOKENIZER = OutputKind(
-    name="tokenizer", manifest="card.json", claim="training.json", unfinished=(f"{STATE}/training.json",)
+    name="tokenizer", manifest="card.json", made_from_file="training.json", unfinished=(f"{STATE}/training.json",)
 )
 DATASET = OutputKind(name="dataset", manifest="dataset.json", unfinished=(f"{STATE}/encoding/*", f"{STATE}/joining/*"))
 DATASET_EXPORT = OutputKind(
@@ -110,13 +110,13 @@ DOWNLOADS = OutputKind(
     name="folder of downloads", manifest="fetched.json", lock="fetch.lock", marked=False, container=True
 )
 COMPARISON = OutputKind(
-    name="comparison", manifest="compare.json", claim="comparing.json", unfinished=(f"{STATE}/comparing.json",)
+    name="comparison", manifest="compare.json", made_from_file="comparing.json", unfinished=(f"{STATE}/comparing.json",)
 )
 QUALITY_MODEL = OutputKind(
-    name="quality model", manifest="quality.json", claim="training.json", unfinished=(f"{STATE}/texts/*",)
+    name="quality model", manifest="quality.json", made_from_file="training.json", unfinished=(f"{STATE}/texts/*",)
 )
 QUALITY_LABELS = OutputKind(
-    name="set of labels", manifest="labels.json", claim="judging.json", unfinished=(f"{STATE}/judging.json",)
+    name="set of labels", manifest="labels.json", made_from_file="judging.json", unfinished=(f"{STATE}/judging.json",)
 )
 
 KINDS = (

@@ -152,7 +152,7 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
         MismatchError: `state` has different work.
         JprepError: a task failed; finished tasks are kept.
     """
-    runner = TaskRunner(stage, root, state / RECEIPTS, _claim(stage, state), held=held_marks())
+    runner = TaskRunner(stage, root, state / RECEIPTS, _record_stage(stage, state), held=held_marks())
     failpoint("stage.begun")
     progress.begin(stage.name, stage.total())
     receipts: dict[str, Receipt] = {}
@@ -182,11 +182,11 @@ def _interned(receipt: Receipt) -> Receipt:
     return msgspec.structs.replace(receipt, fingerprint=mark, counts=counts, rejects=rejects)
 
 
-def _claim(stage: Stage, state: Path) -> str:
+def _record_stage(stage: Stage, state: Path) -> str:
     """Write the stage's manifest, or verify that the existing one is the same; return the fingerprint."""
     ours, path = plain(stage.fields()), state / "stage.json"
     mark = fingerprint(ours)
-    if theirs := read_claim(path):
+    if theirs := read_made_from(path):
         refuse_mismatch(ours, theirs, state)
     else:
         _refuse_receipts_of_other_work(state / RECEIPTS, mark)
@@ -202,7 +202,7 @@ def _refuse_receipts_of_other_work(receipts: Path, mark: str) -> None:
                 raise MismatchError("this is different work", where=str(receipts.parent), fix=_OTHER_PLACE)
 
 
-def read_claim(path: Path) -> dict[str, Any]:
+def read_made_from(path: Path) -> dict[str, Any]:
     """Read the file that says what unfinished work is made from.
 
     Returns:

@@ -176,11 +176,11 @@ class Training:
         return self._stage(vocabulary, counted)
 
     def _learn(self, learn: Callable[[], T]) -> T:
-        """Call what learns. A config error clears the claim, so that the next attempt reuses the counts."""
+        """Call what learns. After a config error, other settings may reuse the counts."""
         try:
             learnt = _in_thread(learn)
         except ConfigError:
-            self._out.forget_claim()
+            self._out.forget_made_from()
             raise
         failpoint("tokenizer.learnt")
         self._progress.begin("scoring", 0)

@@ -19,7 +19,7 @@ from jprep.engine.checksummed_json import decode_checksummed
 from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS_EXPORT
-from jprep.engine.runner import Executor, ProgressReporter, list_outputs, read_claim, sum_counts
+from jprep.engine.runner import Executor, ProgressReporter, list_outputs, read_made_from, sum_counts
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import atomic_path, file_sha256
@@ -232,6 +232,6 @@ def _finished(directory: OutputDirectory, made_from: dict[str, Any]) -> CorpusEx
 def _begin(directory: OutputDirectory, made_from: dict[str, Any]) -> None:
     """Remove what an export with other options has left, and record what this one is made from."""
     directory.remove_manifest()
-    if read_claim(directory.state / CORPUS_EXPORT.claim) != made_from:
+    if read_made_from(directory.state / CORPUS_EXPORT.made_from_file) != made_from:
         directory.clean()
     directory.resume(made_from)
