@@ -36,12 +36,12 @@ class TsvReader(LineReader):
         Attributes:
             header: whether the first line names the columns; otherwise they are named by `columns`, or 0, 1, …
             columns: names of the columns of a file without a header, in order.
-            encoding: encoding of the text.
+            encoding: encoding of the text; `cp51932` is EUC-JP with `①`, `㈱`, `髙` and others.
         """
 
         header: bool = True
         columns: tuple[str, ...] = ()
-        encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp"] = "utf-8"
+        encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp", "cp51932"] = "utf-8"
         max_record_mb: Positive = LineConfig().max_record_mb
         max_ratio: Positive = MAX_RATIO
 

@@ -7,10 +7,15 @@ import re
 from collections import Counter
 from functools import cache
 
+from jprep.io.inputs.japanese_codecs import CP50221, CP51932
+
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _ISO2022 = re.compile(rb"\x1b(?:\$[@B]|\$\([@BDOPQ]|\([IJ])")
 _HIGH = re.compile(rb"[\x80-\xff]")
-_EIGHT_BIT = ("euc_jp", "cp932", "euc_jis_2004")
+_SEVEN_BIT = ("iso2022_jp", "iso2022_jp_ext", CP50221)
+"""Encodings with escape sequences, in the order in which they are tried; the first that decodes all bytes wins."""
+
+_EIGHT_BIT = ("euc_jp", "cp932", CP51932, "euc_jis_2004")
 """Encodings that are tried in this order; of equally plausible results the first one wins."""
 
 _PLAUSIBLE = 0.6
@@ -24,8 +29,9 @@ def detect_encoding(data: bytes, *, complete: bool = True, also: tuple[str, ...]
     """Return the encoding of Japanese text, by a name known to Python, or "" if none fits.
 
     The rule: a byte order mark; ISO-2022-JP if there are its escape sequences and no byte over 0x7F; UTF-8 if the bytes
-    are valid UTF-8 (ASCII is); else that one of EUC-JP, Shift_JIS (cp932) and EUC-JIS-2004 that decodes all bytes and
-    gives the largest share of kana, punctuation, ASCII and common kanji, if the share is 0.6 or more.
+    are valid UTF-8 (ASCII is); else that one of EUC-JP, Shift_JIS (cp932), EUC-JP with the characters of NEC and IBM
+    (cp51932) and EUC-JIS-2004 that decodes all bytes and gives the largest share of kana, punctuation, ASCII and common
+    kanji, if the share is 0.6 or more.
 
     Args:
         data: the text, or its beginning.
@@ -36,7 +42,7 @@ def detect_encoding(data: bytes, *, complete: bool = True, also: tuple[str, ...]
         if data.startswith(mark):
             return name
     if _ISO2022.search(data) and not _HIGH.search(data):
-        return next((name for name in ("iso2022_jp", "iso2022_jp_ext") if _decodes(data, name, complete)), "")
+        return next((name for name in _SEVEN_BIT if _decodes(data, name, complete)), "")
     if _decodes(data, "utf-8", complete):
         return "utf-8"
     return _most_plausible(data, _EIGHT_BIT, complete) or _most_plausible(data, also, complete)

@@ -177,7 +177,7 @@ class TextReader(LineReader):
     """Plain text, one paragraph per line. Ids: `source:file` if a file is a document, else with the byte offset."""
 
     name = "text"
-    version = 2
+    version = 3
 
     class Config(LineConfig, frozen=True):
         """Options of the reader `text`.
@@ -185,11 +185,14 @@ class TextReader(LineReader):
         Attributes:
             documents: what a document is. `auto`: a whole file of up to 8 MB; in a larger file, the text between blank
                 lines, or each line if the first 8 MB contain no blank line.
-            encoding: encoding of the text. `detect` finds out the one of each file, from its first 8 MB.
+            encoding: encoding of the text; `cp51932` is EUC-JP with `①`, `㈱`, `髙` and others. `detect` finds out the
+                one of each file, from its first 8 MB.
         """
 
         documents: Literal["auto", "file", "blank_line", "line"] = "auto"
-        encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp", "euc_jis_2004", "iso2022_jp", "detect"] = "utf-8"
+        encoding: Literal[
+            "utf-8", "cp932", "shift_jis", "euc_jp", "cp51932", "euc_jis_2004", "iso2022_jp", "detect"
+        ] = "utf-8"
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)

@@ -6,11 +6,12 @@ from jprep.corpus.readers.detection import detect_encoding
 from jprep.errors import ConfigError
 
 _UTF8 = "utf-8"
-_TABLES = ("cp932", "euc_jp")
+_TABLES = ("cp932", "euc_jp", "cp51932")
 """What `csv` and `tsv` read, of the encodings that are detected."""
 
 _ICONV = {
     "euc_jp": "euc-jp",
+    "cp51932": "euc-jp-ms",
     "euc_jis_2004": "euc-jisx0213",
     "iso2022_jp": "iso-2022-jp",
     "iso2022_jp_ext": "iso-2022-jp",

@@ -58,7 +58,8 @@ def test_marks_come_first_and_noise_is_nothing() -> None:
     assert detect_encoding(b"") == "utf-8"
     assert detect_encoding(bytes(range(128, 256)) * 20) == ""
     assert detect_encoding("①②Ⅲ髙﨑".encode("cp932") + TEXT.encode("cp932")) == "cp932"
-    assert detect_encoding("①はEUCの機種依存文字".encode("euc_jis_2004")) == "euc_jis_2004"
+    assert detect_encoding("①はEUCの機種依存文字".encode("euc_jis_2004")) == "cp51932"
+    assert detect_encoding("侶の異体字は俱である。".encode("euc_jis_2004")) == "euc_jis_2004"
 
 
 @pytest.mark.parametrize("name", ENCODINGS)

@@ -22,7 +22,7 @@ class AozoraReader(WholeFileReader):
     """Text files of Aozora Bunko, plain or in .zip. Ids: `source:file`, in a .zip `source:file:member`."""
 
     name = "aozora"
-    version = 3
+    version = 4
     suffixes = (".txt",)
 
     class Config(StepConfig, frozen=True):

@@ -9,16 +9,18 @@ from typing import NamedTuple
 
 from jprep.corpus.readers.detection import detect_encoding
 from jprep.corpus.readers.encoding import guess_encoding
+from jprep.io.inputs.japanese_codecs import CP50221, CP51932
 
 _HEAD = 8192  # bytes in which a declaration is looked for; pages of portals begin with long scripts
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 _META = re.compile(rb"<meta\b[^>]{0,500}?\bcharset\s{0,20}=\s{0,20}[\"']?\s{0,20}([\w.:-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml\b[^>]{0,200}?\bencoding\s{0,20}=\s{0,20}[\"']([\w.:-]{1,40})", re.IGNORECASE)
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 _CODECS = {
     "shift_jis": ("cp932",),
-    "euc_jp": ("euc_jp", "euc_jis_2004"),
-    "iso2022_jp": ("iso2022_jp", "iso2022_jp_ext"),
+    "euc_jp": ("euc_jp", CP51932, "euc_jis_2004"),
+    "iso2022_jp": ("iso2022_jp", "iso2022_jp_ext", CP50221),
     "gb2312": ("gb18030",),
     "gbk": ("gb18030",),
     "euc_kr": ("cp949",),
@@ -28,7 +30,14 @@ _CODECS = {
 }
 """Codecs that decode what servers send under a name: supersets, as browsers use them."""
 
-_NAMES = {"x-sjis": "shift_jis", "windows-31j": "shift_jis", "cp932": "shift_jis", "x-euc-jp": "euc_jp"}
+_NAMES = {
+    "x-sjis": "shift_jis",
+    "windows-31j": "shift_jis",
+    "cp932": "shift_jis",
+    "x-euc-jp": "euc_jp",
+    "eucjp-ms": "euc_jp",
+    "cp51932": "euc_jp",
+}
 _ANY_BYTES = re.compile(r"cp125\d|iso8859|latin|ascii|mac_|koi8|cp8\d\d|tis_620")
 _USABLE = re.compile(
     r"(?:utf-8$|utf_(?:16|32)$|iso2022|iso8859|cp\d|gb|big5|euc|shift_jis|koi8|mac|latin|ascii|johab|hz|tis)"
@@ -89,7 +98,7 @@ def _candidates(data: bytes, *labels: str) -> Iterator[str]:
 
 def _declared(data: bytes) -> str:
     """Return the encoding that a page declares in itself, or ""."""
-    head = data[:_HEAD]
+    head = _COMMENT.sub(b"", data[:_HEAD])
     found = _META.search(head) or _XML.match(head.lstrip())
     label = found[1].decode("ascii", "replace") if found else ""
     return "utf-8" if label.lower().startswith("utf-16") else label  # or the declaration could not have been read

@@ -15,7 +15,7 @@ class HtmlReader(PageReader):
     """HTML files. Ids: `source:file`. The address of a document is the canonical one that its page names."""
 
     name = "html"
-    version = 6
+    version = 7
 
     class Config(PageConfig, frozen=True):
         """Options of the reader `html`."""

@@ -37,7 +37,7 @@ class WarcReader(PageReader):
     """
 
     name = "warc"
-    version = 7
+    version = 8
     libraries = ("fastwarc",)
 
     class Config(PageConfig, frozen=True):
