@@ -22,7 +22,7 @@ class SudachiSegmenter(LibrarySegmenter):
     """
 
     name = "sudachi"
-    version = 1
+    version = 2
     max_bytes = 4096
 
     class Config(StepConfig, frozen=True):
@@ -45,8 +45,11 @@ class SudachiSegmenter(LibrarySegmenter):
         self._tokenize = make(getattr(sudachipy.SplitMode, self.config.mode)).tokenize
 
     def mark(self, text: str) -> str:
-        """Return the surfaces of the morphemes of a text."""
-        return WORD.join([morpheme.surface() for morpheme in self._tokenize(text)])
+        """Return the surfaces of the morphemes of a text.
+
+        Of a character that SudachiPy normalizes to several (`…` to `...`), the morphemes after the first have none.
+        """
+        return WORD.join([surface for morpheme in self._tokenize(text) if (surface := morpheme.surface())])
 
     def provenance(self) -> dict[str, str]:
         """Return the versions of SudachiPy and the dictionary's package, and the hash of the dictionary."""
