@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jprep.corpus.readers.detection import detect_encoding
 from jprep.errors import ConfigError
 
-_UTF8 = "utf-8"
+UTF8 = "utf-8"
 _TABLES = ("cp932", "euc_jp", "cp51932")
 """What `csv` and `tsv` read, of the encodings that are detected."""
 
@@ -25,33 +27,50 @@ def encoding_of(head: bytes, *, complete: bool) -> str:
         head: the first bytes.
         complete: whether they are the whole file.
     """
-    return detect_encoding(head, complete=complete) or _UTF8
+    return detect_encoding(head, complete=complete) or UTF8
 
 
 def as_utf8(head: bytes, encoding: str) -> bytes:
     """Return the beginning of a file in UTF-8; a character that is cut off at its end is left out."""
-    return head if encoding == _UTF8 else head.decode(encoding, "ignore").encode()
+    return head if encoding == UTF8 else head.decode(encoding, "ignore").encode()
+
+
+def several_encodings(found: Mapping[str, str]) -> ConfigError:
+    """Return the error for files of several encodings that the reader cannot tell apart.
+
+    Args:
+        found: encoding → the first file that has it.
+    """
+    listed = ", ".join(f"{path} is in {_iconv(name)}" for name, path in found.items())
+    encoding, path = next((name, path) for name, path in found.items() if name != UTF8)
+    fix = f"convert them, e.g. iconv -f {_iconv(encoding)} -t utf-8 {path} > NEW_FILE"
+    return ConfigError(f"the files have several encodings: {listed}", where="--input", fix=fix)
+
+
+def _iconv(encoding: str) -> str:
+    """Return iconv's name of an encoding."""
+    return _ICONV.get(encoding, encoding)
 
 
 def encoding_option(encoding: str, reader: str, path: str, *, whole_files: bool = False) -> dict[str, str]:
     """Return the option of a reader for an encoding, empty for UTF-8.
 
     Args:
-        encoding: encoding of the first file.
+        encoding: the encoding.
         reader: name of the reader.
-        path: the first file.
+        path: a file.
         whole_files: whether a document is a whole file.
 
     Raises:
         ConfigError: the reader cannot read the encoding.
     """
-    if encoding == _UTF8:
+    if encoding == UTF8:
         return {}
     if reader == "text" and (encoding != "utf-16" or whole_files):
-        return {"encoding": "detect"}  # other files may have another one
+        return {"encoding": "detect"}
     if reader in ("csv", "tsv") and encoding in _TABLES:
         return {"encoding": encoding}
-    name = _ICONV.get(encoding, encoding)
+    name = _iconv(encoding)
     what = f"the file is in {name}, which the reader {reader!r} cannot read"
     if reader == "text":
         what = "the file is in utf-16, which can only be read where each of many files is a document"

@@ -14,12 +14,13 @@ from jprep.corpus.readers.archives import refuse_tar
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
-from jprep.pipeline.starter.encodings import as_utf8, encoding_of, encoding_option
+from jprep.pipeline.starter.encodings import UTF8, as_utf8, encoding_of, encoding_option, several_encodings
 from jprep.pipeline.starter.formats import READERS, files_in, refuse_other_formats, suffix_of
 from jprep.tokenizer.suggested_size import count_alphabet
 
 HUB = "hf://datasets/"
-_HEAD = 1 << 20  # bytes of the first file that are looked at
+_HEAD = 1 << 20  # bytes of a file that are looked at
+_LOOKED_AT = 100  # the most files whose encoding is looked at
 _HEAD_ROWS = 1_000  # of a Parquet file
 _LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its fields
 _LONGEST_NAME = 1000  # characters of a column's name
@@ -145,7 +146,7 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
     text = as_utf8(head, encoding)
     many, lines = len(paths) >= _FEW_FILES, text.replace(b"\r\n", b"\n").strip()
     separator = ("blank_line", b"\n\n") if b"\n\n" in lines else ("line", b"\n")
-    option = encoding_option(encoding, reader, paths[0], whole_files=many)
+    option = encoding_option(_encoding_of_all(paths), reader, paths[0], whole_files=many)
     return InputSummary(
         paths=named,
         reader={"use": reader, "documents": "file" if many else separator[0], **option},
@@ -158,7 +159,7 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
 def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
     stored, head = _size(paths), _head(paths[0])
     encoding = encoding_of(head, complete=len(head) < _HEAD)
-    option = encoding_option(encoding, reader, paths[0])
+    option = encoding_option(_encoding_of_all(paths, must_be_one=True), reader, paths[0])
     first = _first_line(paths[0], encoding)
     fields = _json_fields(first, paths[0]) if reader == "jsonl" else _header_fields(first, reader, paths[0])
     chosen = _text_field(fields, text_field, paths[0])
@@ -238,6 +239,23 @@ def _text_field(fields: list[str], wanted: str, path: str) -> str:
         return usual
     what = f"there is no field {wanted!r}" if wanted else f"there is no field called {', '.join(_TEXT_FIELDS)}"
     raise ConfigError(what, where=path, fix=f"--text-field with one of {', '.join(map(repr, fields[:20]))}")
+
+
+def _encoding_of_all(paths: list[str], *, must_be_one: bool = False) -> str:
+    """Return the encoding of files: UTF-8, or the first other one that a file has.
+
+    Raises:
+        ConfigError: they have several, and must have one.
+    """
+    found: dict[str, str] = {}
+    for path in filter(can_seek, paths[:_LOOKED_AT]):
+        head = _head(path)
+        encoding = encoding_of(head, complete=len(head) < _HEAD)
+        if encoding != UTF8 or not head.isascii():
+            found.setdefault(encoding, path)
+    if must_be_one and len(found) > 1:
+        raise several_encodings(found)
+    return next((encoding for encoding in found if encoding != UTF8), UTF8)
 
 
 def _head(path: str) -> bytes:

@@ -113,3 +113,21 @@ def test_encodings_that_a_reader_does_not_read_are_refused(
     with pytest.raises(ConfigError, match=f"the file is in {iconv}, which the reader") as refused:
         local_inputs([str(path)])
     assert refused.value.fix == f"convert it (iconv -f {iconv} -t utf-8)"
+
+
+def test_the_encoding_of_other_files_than_the_first_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT, encoding="utf-8")
+    (tmp_path / "b.txt").write_bytes(TEXT.encode("cp932"))
+    assert local_inputs([str(tmp_path)]).reader == {"use": "text", "documents": "blank_line", "encoding": "detect"}
+
+
+def test_tables_of_one_encoding_and_ascii_are_read_and_several_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"text\nASCII\n")
+    (tmp_path / "b.csv").write_bytes("text\n吾輩は猫である。\n".encode("cp932"))
+    assert local_inputs([str(tmp_path)]).reader == {"use": "csv", "text": "text", "encoding": "cp932"}
+    (tmp_path / "c.csv").write_text("text\n吾輩は猫である。\n", encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"several encodings: \S*b\.csv is in cp932, \S*c\.csv is in utf-8"
+    ) as refused:
+        local_inputs([str(tmp_path)])
+    assert f"iconv -f cp932 -t utf-8 {tmp_path / 'b.csv'}" in refused.value.fix
