@@ -6,7 +6,6 @@ import contextlib
 import io
 import logging
 import os
-import re
 import sys
 import traceback
 from typing import Any
@@ -43,7 +42,7 @@ from jprep.cli.segmenter import segmenter
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
 from jprep.cli.view import view
-from jprep.errors import ConfigError, JprepError, MismatchError
+from jprep.errors import ConfigError, JprepError
 from jprep.io.escaping import one_line
 from jprep.io.os_errors import translate_os_error
 from jprep.train.launcher.time_limit import TimeLimit, catch_time_limit, end_early
@@ -165,32 +164,30 @@ def _undecoded(text: str) -> ConfigError:
 
 
 _RESTARTABLE = {
-    ("corpus", "build"),
-    ("corpus", "filter"),
-    ("tokenizer", "train"),
-    ("dataset", "pack"),
-    ("quality", "train"),
-    ("quality", "judge"),
-    ("compare",),
+    "jprep corpus build",
+    "jprep corpus filter",
+    "jprep tokenizer train",
+    "jprep dataset pack",
+    "jprep quality train",
+    "jprep quality judge",
+    "jprep compare",
 }
 """Commands that are suggested with `--restart`. `train` is not: what it would delete may have taken days."""
-
-_RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")
 
 
 def _message(problem: JprepError) -> str:
     """Return an error's text: what happened, where, and the fix. Only the first may have several lines."""
     where = f"\n  where: {one_line(problem.where)}" if problem.where else ""
     fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
-    if isinstance(problem, MismatchError) and _is_restart_of_this(problem.fix):
+    if "--restart" in problem.options and _is_restartable(problem.command):
         fix += f"\n         to replace it:  {current_command()} --restart"
     return f"jprep: {problem.what}{where}{fix}"
 
 
-def _is_restart_of_this(fix: str) -> bool:
-    """Return whether a fix is `--restart` of the present command, not of one whose output it reads."""
-    named, present = _RESTART_OF.search(fix), tuple(sys.argv[1 : 2 if sys.argv[1:2] == ["compare"] else 3])
-    return "--restart" in fix and present in _RESTARTABLE and (named is None or named.groups() == present)
+def _is_restartable(command: str) -> bool:
+    """Return whether a command, "" for the present one, is the present one and is suggested with `--restart`."""
+    present = " ".join(["jprep", *sys.argv[1 : 2 if sys.argv[1:2] == ["compare"] else 3]])
+    return present in _RESTARTABLE and command in ("", present)
 
 
 def _click_message(problem: click.ClickException) -> str:

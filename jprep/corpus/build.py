@@ -206,7 +206,8 @@ class _Build:
         manifest = read_manifest(self._folder)
         if any(file.is_pipe for files in self._inputs for file in files):
             fix = "choose another -o, or build again with --restart"
-            raise MismatchError("cannot compare a finished corpus with a pipe", where=str(self._folder), fix=fix)
+            what, options = "cannot compare a finished corpus with a pipe", ("-o", "--restart")
+            raise MismatchError(what, where=str(self._folder), fix=fix, options=options)
         expected = _in_format(self._made_from, manifest.format)
         self._out.verify(expected, manifest.made_from, manifest.files, "build the corpus again with --restart")
         return manifest

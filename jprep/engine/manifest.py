@@ -39,7 +39,13 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str) -> T:
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
     except ValueError as error:
         fix = f"run `{command} … --restart` to make it again"
-        raise DamagedError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
+        raise DamagedError(
+            f"{path.name} cannot be read: {error}",
+            where=str(path.parent),
+            fix=fix,
+            options=("--restart",),
+            command=command,
+        ) from error
     except OSError as error:
         raise translate_os_error(error) from error
 

@@ -20,7 +20,7 @@ from jprep.engine.output_paths import find_other_file, refuse_remote
 from jprep.engine.runner import DRIVER, RECEIPTS, Executor, ProgressReporter, read_made_from, refuse_mismatch, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.engine.usage import UsageRecorder
-from jprep.errors import ConfigError, Interrupted
+from jprep.errors import ConfigError, DamagedError, Interrupted
 from jprep.io.atomic import (
     TEMPORARY_MARK,
     final_name,
@@ -36,7 +36,7 @@ from jprep.io.shared.host import Holder
 from jprep.io.shared.late import is_silly_rename
 from jprep.io.shared.lease import LEASE_SUFFIX
 from jprep.io.shared.workers import WORKERS, WorkerWatch
-from jprep.io.verified_files import verify_file
+from jprep.io.verified_files import find_damage
 from jprep.plurals import and_more
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
@@ -267,7 +267,9 @@ class OutputDirectory:
         refuse_mismatch(made_from, found, self.path)
         for file in files:
             path, sha256 = (file.path, file.sha256) if isinstance(file, Output) else file
-            verify_file(self.path / path, sha256, fix)
+            if damage := find_damage(self.path / path, sha256):
+                where = str(self.path / path)
+                raise DamagedError(f"this file {damage}", where=where, fix=fix, options=("--restart",))
 
     def seal(self, manifest: object, keep: Container[str] | None = None) -> None:
         """Write the manifest, which makes the output finished.

@@ -128,7 +128,7 @@ class TaskRunner(msgspec.Struct, frozen=True):
         if (receipt := read_receipt(path)) is None:
             return None
         if (receipt.digest, receipt.fingerprint) != (task.digest, self.fingerprint):
-            raise MismatchError("the input has changed", where=task.id, fix=_OTHER_PLACE)
+            raise _other_work("the input has changed", task.id)
         if not self.checks.keep_if_intact(self.root, path, receipt):
             return None
         self._consume(task)  # a killed run may have left them
@@ -199,7 +199,7 @@ def _refuse_receipts_of_other_work(receipts: Path, mark: str) -> None:
     for path in receipts.glob("*.json"):
         with contextlib.suppress(ValueError):  # a damaged receipt is ignored
             if decode_checksummed(path.read_bytes(), Receipt).fingerprint != mark:
-                raise MismatchError("this is different work", where=str(receipts.parent), fix=_OTHER_PLACE)
+                raise _other_work("this is different work", receipts.parent)
 
 
 def read_made_from(path: Path) -> dict[str, Any]:
@@ -220,12 +220,16 @@ def read_made_from(path: Path) -> dict[str, Any]:
         return {}
 
 
-def refuse_mismatch(ours: dict[str, Any], theirs: dict[str, Any], where: Path, fix: str = _OTHER_PLACE) -> None:
+def _other_work(what: str, where: object) -> MismatchError:
+    return MismatchError(what, where=str(where), fix=_OTHER_PLACE, options=("-o", "--restart"))
+
+
+def refuse_mismatch(ours: dict[str, Any], theirs: dict[str, Any], where: Path, fix: str = "") -> None:
     """Raise MismatchError if two sets of fields differ; the message names the fields."""
     if found := describe_mismatch(ours, theirs):
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
         what = f"this directory has different work: {'; '.join(found[:3])}{more}"
-        raise MismatchError(what, where=str(where), fix=fix)
+        raise MismatchError(what, where=str(where), fix=fix) if fix else _other_work(what, where)
 
 
 def finished_tasks(receipts: Path) -> set[str]:

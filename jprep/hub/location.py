@@ -42,4 +42,4 @@ def resolve_location(text: str, patterns: Sequence[str] = ()) -> Path:
         return download(name, revision=revision or "main", patterns=patterns)
     except JprepError as error:
         what = f"there is no folder {text!r}, and as a name on the Hub: {error.what}"
-        raise type(error)(what, where=error.where, fix=f"check the path; or for the Hub: {error.fix}") from error
+        raise error.replace(what=what, fix=f"check the path; or for the Hub: {error.fix}") from error

@@ -303,8 +303,7 @@ def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
         if code := _STEPS[step](plan, reporter):
             return code
     except MismatchError as error:
-        fix = fix_other_work(error, step, plan.output(step))
-        raise type(error)(error.what, where=error.where, fix=fix) from error
+        raise error.replace(fix=fix_other_work(error, step, plan.output(step))) from error
     reporter.step_finished(step, time.monotonic() - begun)
     return 0
 

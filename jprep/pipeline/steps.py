@@ -164,8 +164,7 @@ def fix_other_work(error: MismatchError, step: Step, output: Path) -> str:
         step: the step.
         output: its output directory.
     """
-    words = set(error.fix.replace(",", " ").split())
     own = Path(error.where).absolute().is_relative_to(output.absolute())
-    if own and step != "train" and not words.isdisjoint(("-o", "--restart")):
+    if own and step != "train" and error.options:
         return f"give another --work, or delete {output} to repeat this step"
-    return f"{error.fix}; `jprep run` has --work in place of -o" if "-o" in words else error.fix
+    return f"{error.fix}; `jprep run` has --work in place of -o" if "-o" in error.options else error.fix

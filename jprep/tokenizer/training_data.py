@@ -160,7 +160,8 @@ class InputTrainingData(TrainingData):
         """Refuse pipes, which can be read only once."""
         if self._is_piped():
             fix = "choose another -o, or train again with --restart"
-            raise MismatchError("cannot compare a finished tokenizer with a pipe", where=str(folder), fix=fix)
+            what, options = "cannot compare a finished tokenizer with a pipe", ("-o", "--restart")
+            raise MismatchError(what, where=str(folder), fix=fix, options=options)
 
 
 class WordCountTrainingData(TrainingData):

@@ -12,7 +12,6 @@ import pytest
 
 from jprep import samples
 from jprep.cli.common import shell_command
-from jprep.cli.main import cli
 from tests.conftest import COMMAND
 
 NUMBER = 12
@@ -101,10 +100,6 @@ def test_commands_in_errors_are_called_as_this_one_was(words: str, tmp_path: Pat
     assert done.returncode == 2 and not re.search(r"`jprep ", said)
     for found in re.findall(rf"{re.escape(COMMAND)} [a-z]+(?: [a-z]+\b)?", said):
         shell.run(f"{found} --help")
-
-
-def test_every_command_is_recognised_in_messages() -> None:
-    assert sorted(cli.commands) == sorted(shell_command.COMMANDS)
 
 
 def test_only_commands_are_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:

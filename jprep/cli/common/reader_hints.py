@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jprep.cli.common.shell_command import current_command, shell_quote
-from jprep.errors import ConfigError, JprepError
+from jprep.errors import ConfigError, JprepError, Setting
 
 if TYPE_CHECKING:
     from jprep.corpus.config import CorpusRecipe, Source, StepRef
@@ -31,15 +30,14 @@ def explain_reader_options(recipe: CorpusRecipe, file: Path | None, *, restart: 
         yield
     except JprepError as error:
         if hint := _hint(recipe, error, file, restart):
-            raise type(error)(error.what, where=error.where, fix=f"{error.fix}\n         {hint}") from error
+            raise error.replace(fix=f"{error.fix}\n         {hint}") from error
         raise
 
 
 def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None, restart: bool) -> str:
-    """Return where to set the option that an error's fix names; "" if it names none."""
-    for number, source in enumerate(recipe.corpus.sources):
-        if _reads(source, error.where) and (option := _option(source.reader, error.fix)):
-            table = _table(source.reader, *option)
+    """Return where to set the option that fixes an error; "" if none does."""
+    for number, source in enumerate(recipe.corpus.sources if error.setting else ()):
+        if _reads(source, error.where) and (table := _table(source.reader, error.setting)):
             if file:
                 then = "\n         then add --restart" if restart else ""
                 return f"in {file}, source {source.name}:  reader = {table}{then}"
@@ -57,25 +55,15 @@ def _reads(source: Source, where: str) -> bool:
     return False
 
 
-def _option(reader: StepRef, fix: str) -> tuple[str, Any] | None:
-    """Return the reader's option that a fix names, with the value that it gives, or twice the present value."""
+def _table(reader: StepRef, setting: Setting | None) -> str:
+    """Return the reader's table in TOML, with an option set; "" if the reader has no such option."""
     from jprep.corpus.config import step_name
     from jprep.plugins import plugins
 
     config = plugins().get("reader", step_name(reader)).Config()
-    given = reader if isinstance(reader, dict) else {}
-    for name in config.__struct_fields__:
-        if found := re.search(rf"\b{name}\b(?: = (\"[^\"]*\"|[\w.]*\w))?", fix):
-            if found[1]:
-                return name, json.loads(found[1])
-            value = given.get(name, getattr(config, name))
-            if isinstance(value, int | float):
-                return name, value * 2
-    return None
-
-
-def _table(reader: StepRef, name: str, value: Any) -> str:
-    """Return the reader's table in TOML, with an option set."""
-    options = {"use": reader} if isinstance(reader, str) else dict(reader)
-    options[name] = value
+    if setting is None or setting.name not in config.__struct_fields__:
+        return ""
+    options: dict[str, Any] = {"use": reader} if isinstance(reader, str) else dict(reader)
+    larger = 2 * options.get(setting.name, getattr(config, setting.name)) if setting.value is None else setting.value
+    options[setting.name] = larger
     return "{ " + ", ".join(f"{key} = {json.dumps(each, ensure_ascii=False)}" for key, each in options.items()) + " }"

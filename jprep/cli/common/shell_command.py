@@ -12,14 +12,6 @@ from pathlib import Path
 
 from jprep.io.escaping import one_line
 
-COMMANDS = (
-    "backends", "compare", "completion", "convert", "corpus", "dataset", "doctor", "export", "infer", "init",
-    "plan", "plugins", "push", "quality", "quickstart", "recipes", "report", "run", "segmenter", "service", "status",
-    "text", "tokenizer", "train", "view", "work",
-)  # fmt: skip
-"""The commands' names, for `make_runnable`; importing the commands to list them would be slow."""
-
-_JPREP = re.compile(rf"(?<![\w./'\"-])(?<!-m )jprep(?= (?:{'|'.join(COMMANDS)})\b)")
 _PIP = re.compile(r"(?<![\w./'\"-])pip(?= install )")
 
 
@@ -66,7 +58,15 @@ def current_words(*, without: Sequence[str] = (), flags: Sequence[str] = ()) -> 
 
 def make_runnable(text: str) -> str:
     """Return a message with `jprep COMMAND` and `pip install` replaced by commands that run as printed."""
-    return _PIP.sub(lambda _: _pip(), _JPREP.sub(lambda _: program_name(), text))
+    return _PIP.sub(lambda _: _pip(), _own_commands().sub(lambda _: program_name(), text))
+
+
+@functools.cache
+def _own_commands() -> re.Pattern[str]:
+    """Return the pattern of this program's name before the name of one of its commands."""
+    from jprep.cli.main import cli  # which imports this module
+
+    return re.compile(rf"(?<![\w./'\"-])(?<!-m )jprep(?= (?:{'|'.join(cli.commands)})\b)")
 
 
 @functools.cache

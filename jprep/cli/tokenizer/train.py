@@ -114,9 +114,9 @@ def _options_explained() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        if found := re.match(r"(vocab_size|alphabet) = (\d+)", error.fix):
-            option = f"--{found[1].replace('_', '-')} {found[2]}"
-            raise type(error)(error.what, where=error.where, fix=f"{option}, or in a recipe {error.fix}") from error
+        if error.setting and error.setting.name in ("vocab_size", "alphabet"):
+            option = f"--{error.setting.name.replace('_', '-')} {error.setting.value}"
+            raise error.replace(fix=f"{option}, or in a recipe {error.fix}") from error
         raise
 
 

@@ -157,9 +157,9 @@ def _records(path: Path, encoding: str) -> Iterator[Record]:
     try:
         yield from read_records(path, LabelledConfig(encoding=encoding))  # type: ignore[arg-type]
     except InputError as error:
-        if "labelled.encoding" not in error.fix:
+        if error.setting is None:
             raise
-        raise InputError(error.what, where=error.where, fix=_ENCODING) from error
+        raise error.replace(fix=_ENCODING) from error
 
 
 def _squad(path: Path) -> Iterator[Record]:

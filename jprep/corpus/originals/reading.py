@@ -17,7 +17,7 @@ from jprep.corpus.originals.records import Original, Reason, Unavailable
 from jprep.corpus.originals.task_shards import TaskShards
 from jprep.corpus.step import Reader
 from jprep.corpus.store import read_manifest
-from jprep.errors import ConfigError, InputError, JprepError
+from jprep.errors import ConfigError, InputChangedError, JprepError
 
 LIMIT = 100_000
 """Default maximum of characters of each text of an `Original`."""
@@ -173,7 +173,7 @@ class _Source:
 
         Raises:
             ConfigError: an input no longer exists.
-            InputError: an input has changed.
+            InputChangedError: an input has changed.
         """
         with self.shards.compared():
             group = self.shards.shards(task)
@@ -200,4 +200,4 @@ def _open_source(made_from: Mapping[str, Any], index: int, search: InputSearch) 
 def _reason(error: JprepError) -> Reason:
     if isinstance(error, ConfigError):
         return Reason.INPUT_GONE
-    return Reason.INPUT_CHANGED if isinstance(error, InputError) and "changed" in error.what else Reason.UNREADABLE
+    return Reason.INPUT_CHANGED if isinstance(error, InputChangedError) else Reason.UNREADABLE

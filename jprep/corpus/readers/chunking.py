@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO, NamedTuple
 
-from jprep.errors import InputError
+from jprep.errors import InputError, Setting
 
 _BLOCK = 1 << 20
 _PENDING = 2
@@ -161,4 +161,5 @@ def record_too_large(path: str, offset: int, limit: int) -> InputError:
         f"a record is larger than {limit / 1e6:g} MB",
         where=f"{path}, byte {offset}",
         fix="set what separates documents (the option `documents` of the reader `text`), or raise `max_record_mb`",
+        setting=Setting("max_record_mb"),
     )

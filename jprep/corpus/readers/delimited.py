@@ -16,7 +16,7 @@ from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
 from jprep.corpus.readers.record_reader import ErrorBudget, Item, RecordLocation, id_prefix
 from jprep.corpus.step import Positive, RecordScan, Shard
-from jprep.errors import ConfigError, InputError
+from jprep.errors import ConfigError, InputError, Setting
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.streams import is_plain, open_input
 
@@ -118,7 +118,8 @@ class TsvReader(LineReader):
     def _check_columns(self, names: Sequence[str], path: str) -> None:
         if twice := [name for name in names if names.count(name) > 1]:
             fix = "set header = false and name the columns with `columns`"
-            raise ConfigError(f"two columns are called {twice[0]!r}", where=path, fix=fix)
+            what = f"two columns are called {twice[0]!r}"
+            raise ConfigError(what, where=path, fix=fix, setting=Setting("header", value=False))
         for option, name in self.config.named():
             if name not in names:
                 raise ConfigError(f"column {name!r} not found", where=path, fix=field_fix(option, name, names))

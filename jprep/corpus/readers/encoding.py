@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from jprep.errors import InputError
+from jprep.errors import InputError, Setting
 
 _CANDIDATES = ("euc-jp", "cp932", "utf-16le", "utf-16be", "iso-2022-jp", "utf-8")
 _KANA = re.compile("[ぁ-んァ-ヶー、。]")
@@ -47,10 +47,11 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool, sample: 
     looks = guess_encoding(sample or error.object)
     if looks in ("", "utf-8", error.encoding.replace("_", "-")):
         return InputError(what, where=where, fix="correct the file")
-    fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
+    fix, setting = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)", None
     if option and looks in ("cp932", "euc-jp"):
-        fix += f' or set `encoding = "{looks.replace("-", "_")}"`'
-    return WrongEncodingError(what, where=where, fix=fix)
+        setting = Setting("encoding", looks.replace("-", "_"))
+        fix += f' or set `encoding = "{setting.value}"`'
+    return WrongEncodingError(what, where=where, fix=fix, setting=setting)
 
 
 def excerpt_around(error: UnicodeDecodeError) -> str:

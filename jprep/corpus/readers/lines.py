@@ -24,7 +24,7 @@ from jprep.corpus.readers.record_reader import (
     id_prefix,
 )
 from jprep.corpus.step import Positive, RecordScan, Shard
-from jprep.errors import InputError
+from jprep.errors import InputError, Setting
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.paths import size_of
 from jprep.io.inputs.streams import is_plain, open_input
@@ -227,7 +227,8 @@ class TextReader(LineReader):
     def _refuse_utf16(hints: dict[str, str], path: str) -> None:
         if hints["encoding"] == "utf-16" and hints["documents"] != "file":
             fix = 'convert it (iconv -f utf-16 -t utf-8), or set documents = "file"'
-            raise InputError("the file is UTF-16, which cannot be split into lines by bytes", where=path, fix=fix)
+            what = "the file is UTF-16, which cannot be split into lines by bytes"
+            raise InputError(what, where=path, fix=fix, setting=Setting("documents", "file"))
 
     @staticmethod
     def _detect_separator(chunker: chunking.Chunker) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from jprep.corpus.readers.chunking import Chunk
-from jprep.errors import InputError
+from jprep.errors import InputError, Setting
 
 _BLOCK = 1 << 20
 
@@ -74,7 +74,8 @@ def split_quoted(chunk: Chunk, path: str, quote: bytes, limit: int) -> Iterator[
 def row_too_large(path: str, offset: int, limit: int) -> InputError:
     """Return the error for a row over the limit."""
     fix = 'close its quotation marks, set `quote = ""` if the file has none, or raise `max_record_mb`'
-    return InputError(f"a row is larger than {limit / 1e6:g} MB", where=f"{path}, byte {offset}", fix=fix)
+    what, where = f"a row is larger than {limit / 1e6:g} MB", f"{path}, byte {offset}"
+    return InputError(what, where=where, fix=fix, setting=Setting("max_record_mb"))
 
 
 def _is_odd(data: bytes | bytearray, quote: bytes, start: int, end: int) -> bool:

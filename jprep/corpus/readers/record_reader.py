@@ -13,7 +13,7 @@ import msgspec
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject
 from jprep.corpus.readers.encoding import WrongEncodingError
 from jprep.corpus.step import Positive, Reader, Shard, Share, StepConfig
-from jprep.errors import InputError
+from jprep.errors import InputError, Setting
 from jprep.io.inputs.paths import short_names
 
 MB = 1_000_000
@@ -97,7 +97,7 @@ class ErrorBudget:
         if isinstance(error, WrongEncodingError):
             return error
         fix = f"{error.fix}, or allow some bad records with the reader's option `max_bad = {share:g}`"
-        return InputError(error.what, where=error.where, fix=fix)
+        return error.replace(fix=fix, setting=Setting("max_bad", share))
 
 
 class RecordReader(Reader):

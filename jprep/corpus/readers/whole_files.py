@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from jprep.corpus.readers.archives import TAR_HEAD, refuse_tar
 from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordReader, id_prefix
 from jprep.corpus.step import Positive, Shard, Share, StepConfig
-from jprep.errors import InputError
+from jprep.errors import InputError, Setting
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, BombGuard
 from jprep.io.inputs.paths import size_of
 from jprep.io.inputs.streams import is_plain, open_input
@@ -66,7 +66,8 @@ def read_whole(path: str, limit: int, max_ratio: float, option: str = "max_recor
 
 
 def _file_too_large(where: str, limit: int, option: str) -> InputError:
-    return InputError(f"the file is larger than {limit / MB:g} MB", where=where, fix=f"divide it, or raise `{option}`")
+    what, fix = f"the file is larger than {limit / MB:g} MB", f"divide it, or raise `{option}`"
+    return InputError(what, where=where, fix=fix, setting=Setting(option))
 
 
 class WholeFileReader(RecordReader):

@@ -15,7 +15,7 @@ from jprep.corpus.readers.mediawiki.disambiguation import DisambiguationDetector
 from jprep.corpus.readers.mediawiki.xml_export import SiteInfo, parse_pages, read_site_info, split_at_pages
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.step import Positive, Reader, Shard, StepConfig
-from jprep.errors import TruncatedError
+from jprep.errors import Setting, TruncatedError
 from jprep.io.inputs import bzip2_blocks
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, MIB, BombGuard
 from jprep.io.inputs.paths import size_of
@@ -179,7 +179,7 @@ class WikipediaReader(Reader):
         except TruncatedError as error:
             if self.config.on_truncated == "stop":
                 fix = f'{error.fix}; or set the reader\'s on_truncated = "keep" to use the pages before the end'
-                raise TruncatedError(error.what, where=error.where, fix=fix) from error
+                raise error.replace(fix=fix, setting=Setting("on_truncated", "keep")) from error
             if tally is not None:
                 tally["files.truncated"] += 1
 

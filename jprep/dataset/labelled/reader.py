@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from jprep.config import suggest_name
-from jprep.errors import ConfigError, InputError
+from jprep.errors import ConfigError, InputError, Setting
 
 LabelledTask = Literal["classify", "regress"]
 Stratify = Literal["", "label", "quantiles", "width"]
@@ -257,9 +257,8 @@ def _numbered(reader: Any, path: Path, encoding: str) -> Iterator[tuple[int, lis
         except UnicodeDecodeError as error:  # the reader reads ahead
             where = f"{path}, line {_undecodable(path, encoding)}"
             fix = 'save the file as UTF-8, or set labelled.encoding, e.g. to "cp932"'
-            raise InputError(
-                f"invalid {'UTF-8' if encoding == 'utf-8-sig' else encoding}", where=where, fix=fix
-            ) from error
+            what = f"invalid {'UTF-8' if encoding == 'utf-8-sig' else encoding}"
+            raise InputError(what, where=where, fix=fix, setting=Setting("encoding", "cp932")) from error
         yield line, fields
 
 

@@ -112,7 +112,7 @@ class EncodeStage(Stage):
         try:
             tokens = self._encoder.encode(batch["words"].cast(pa.binary()).to_pylist())
         except JprepError as error:
-            raise type(error)(error.what, where=where, fix=error.fix) from error
+            raise error.replace(where=where) from error
         if tokens.lengths.max() > _MAX_TOKENS:
             raise InputError("a document has more than 2**31 - 1 tokens", where=where, fix="remove it with a filter")
         return tokens

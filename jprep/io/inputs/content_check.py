@@ -11,7 +11,7 @@ import io
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from jprep.errors import InputError
+from jprep.errors import InputChangedError
 from jprep.io import hashing
 from jprep.io.hashing import ContentHash, hash_block, read_block
 
@@ -54,11 +54,11 @@ def compare_on_read(file: Any, path: str) -> Any:
     return _ComparedFile(file, path, content) if content else file
 
 
-def input_changed(path: str, detail: str = "") -> InputError:
+def input_changed(path: str, detail: str = "") -> InputChangedError:
     """Return the error for an input that differs from what was hashed."""
     where = f"{path}, {detail}" if detail else path
     fix = "restore the file and run the same command again, or build from the new file with --restart"
-    return InputError("the input has changed since the build hashed it", where=where, fix=fix)
+    return InputChangedError("the input has changed since the build hashed it", where=where, fix=fix)
 
 
 class _ComparedFile:

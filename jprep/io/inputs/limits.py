@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jprep.errors import InputError, TruncatedError
+from jprep.errors import InputError, Setting, TruncatedError
 
 MIB = 1 << 20
 
@@ -38,6 +38,7 @@ class BombGuard:
                 f"the compressed data expands more than {self._max_ratio:g}:1, as a decompression bomb does",
                 where=f"{self._name}, compressed byte {consumed} ({produced} bytes out)",
                 fix="if you trust the file, raise the reader's `max_ratio` or decompress it first",
+                setting=Setting("max_ratio"),
             )
 
 

@@ -67,7 +67,8 @@ def upload_output(
     data, before = (folder / kind.manifest).read_bytes(), find_remote_output(url)
     if before and before.data != data and not replace:
         fix = "choose another URL, or add --restart to replace it"
-        raise MismatchError(f"there is another {kind.name} at this URL", where=url, fix=fix)
+        what = f"there is another {kind.name} at this URL"
+        raise MismatchError(what, where=url, fix=fix, options=("--restart",))
     files = kind.files(data)
     reporter = progress or SilentProgress()
     reporter.begin("uploading", sum((folder / name).stat().st_size for name in files))

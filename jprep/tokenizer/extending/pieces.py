@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import UnitCounts
 from jprep.tokenizer.counting.results import read_characters
@@ -70,9 +70,9 @@ def learn_pieces(base: BaseTokenizer, counted: UnitCounts, config: TokenizerConf
         learn_fitting(learn, replay.fitting, room - len(characters))
     merges = replay.merges[: room - len(characters)]
     if missing := room - len(characters) - len(merges):
-        fix = f"vocab_size = {config.vocab_size - missing}"
-        what = f"only {room - missing} new pieces can be learnt from this text"
-        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix)
+        size = config.vocab_size - missing
+        what, setting = f"only {room - missing} new pieces can be learnt from this text", Setting("vocab_size", size)
+        raise ConfigError(what, where="tokenizer.vocab_size", fix=f"vocab_size = {size}", setting=setting)
     return NewPieces(characters, merges)
 
 
@@ -85,7 +85,8 @@ def room_for_pieces(base: BaseTokenizer, config: TokenizerConfig) -> int:
     room = config.vocab_size - base.size - len(config.reserved_tokens)
     if room < 1:
         what = f"the old tokenizer has {base.size:,} ids, so vocab_size = {config.vocab_size} leaves no new ones"
-        raise ConfigError(what, where="tokenizer.vocab_size", fix=f"vocab_size = {base.size + 1000} or more")
+        fix, setting = f"vocab_size = {base.size + 1000} or more", Setting("vocab_size", base.size + 1000)
+        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix, setting=setting)
     return room
 
 

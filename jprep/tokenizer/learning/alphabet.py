@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 from jprep.tokenizer.config import SENTENCEPIECE_MODELS, TokenizerConfig
 from jprep.tokenizer.counting.results import read_characters
 from jprep.tokenizer.vocabulary import NEWLINE_PIECE, SPACE_PIECE
@@ -66,7 +66,7 @@ def _check_coverage(size: int, totals: Sequence[int], enough: int) -> None:
     if share < MINIMUM_COVERAGE:
         what = f"alphabet too small: {size} characters cover {share:.1%} of the text"
         fix = f"alphabet = {enough} covers {DEFAULT_COVERAGE:.2%}; 0 chooses this size"
-        raise ConfigError(what, where="tokenizer.alphabet", fix=fix)
+        raise ConfigError(what, where="tokenizer.alphabet", fix=fix, setting=Setting("alphabet", enough))
 
 
 def _with_pieces(chosen: list[str], config: TokenizerConfig) -> list[str]:
@@ -78,7 +78,7 @@ def _with_pieces(chosen: list[str], config: TokenizerConfig) -> list[str]:
     if len(needed) > config.alphabet:
         fix = f"alphabet = {len(needed)} or more, or 0"
         what = f"alphabet too small: the required pieces have {len(needed)} characters"
-        raise ConfigError(what, where="tokenizer.alphabet", fix=fix)
+        raise ConfigError(what, where="tokenizer.alphabet", fix=fix, setting=Setting("alphabet", len(needed)))
     own = [character for character in chosen if character not in needed]
     kept = set(own[: config.alphabet - len(needed)]) | needed.keys()
     return [*(character for character in chosen if character in kept), *missing]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, SpecialTokens
 from jprep.tokenizer.vocabulary import VocabularyPiece
@@ -29,9 +29,10 @@ def pieces_to_learn(config: TokenizerConfig, special: SpecialTokens, **fixed: in
     if config.vocab_size < minimum:
         parts = ", ".join(f"{count} {name}" for name, count in fixed.items())
         smaller = "" if config.model in ("byte-bpe", "words") else ", or a smaller alphabet"
-        fix = f"vocab_size = {_useful_size(minimum)} or more{smaller}"
+        size = _useful_size(minimum)
+        fix, setting = f"vocab_size = {size} or more{smaller}", Setting("vocab_size", size)
         what = f"vocab_size is too small for {parts}: the minimum is {minimum}, which has no learnt pieces"
-        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix)
+        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix, setting=setting)
     return config.vocab_size - minimum
 
 
@@ -50,7 +51,8 @@ def check_all_learnt(config: TokenizerConfig, missing: int) -> None:
         what = f"only {learnable} of {config.vocab_size} ids can be learnt from this corpus"
         if config.least_count > 1:
             what += f" with min_frequency = {config.least_count}"
-        raise ConfigError(what, where="tokenizer.vocab_size", fix=f"vocab_size = {learnable}")
+        fix, setting = f"vocab_size = {learnable}", Setting("vocab_size", learnable)
+        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix, setting=setting)
 
 
 def check_special_tokens(config: TokenizerConfig, spellings: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.learning.alphabet import choose_alphabet
 from jprep.tokenizer.learning.assembly import (
@@ -69,7 +69,8 @@ def _with_required(learnt: dict[str, float], config: TokenizerConfig) -> dict[st
         over = dropped - len(others)
         fix = f"vocab_size = {config.vocab_size + over} or more, or require fewer pieces"
         what = f"{over} more ids are needed for the {len(required):,} required pieces"
-        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix)
+        setting = Setting("vocab_size", config.vocab_size + over)
+        raise ConfigError(what, where="tokenizer.vocab_size", fix=fix, setting=setting)
     excluded = set(others[len(others) - dropped :])
     scores = {piece: score for piece, score in learnt.items() if piece not in excluded}
     for piece in sorted(required, key=len):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 from jprep.tokenizer.config import TokenizerConfig
 
 _NEVER = 1 << 62
@@ -97,7 +97,8 @@ def complete(
         if not size:
             what = f"{over} more ids are needed for the {len(required):,} required pieces"
             fix = f"vocab_size = {config.vocab_size + over} or more, or require fewer pieces"
-            raise ConfigError(what, where="tokenizer.vocab_size", fix=fix)
+            setting = Setting("vocab_size", config.vocab_size + over)
+            raise ConfigError(what, where="tokenizer.vocab_size", fix=fix, setting=setting)
         size = max(0, size - over)
     chosen = [*learnt[:size], *added]
     return chosen + _fill(joins, learnt[size:], {*chosen}, room - len(chosen)), joins

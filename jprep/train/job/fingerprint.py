@@ -81,9 +81,10 @@ def extend_job(job: Job, before: Job, where: str) -> Job | None:
     if job_fingerprint(as_before, job.model, before.steps, made_from, job.computed) != before.fingerprint:
         return None
     if job.mix and before.mix and not has_same_rows(job.mix, before.mix, before.steps):
-        raise MismatchError(_other_rows(job, before), where=where, fix=_MIX_FIX.format(before.steps))
+        fix = _MIX_FIX.format(before.steps)
+        raise MismatchError(_other_rows(job, before), where=where, fix=fix, options=("-o",))
     if not gives_same_rates(before.train.schedule, before.steps, job.train.schedule, job.steps):
-        raise MismatchError(_difference(job, before), where=where, fix=_fix(job, before))
+        raise _other_rates(job, before, where)
     return msgspec.structs.replace(job, earlier=[*before.earlier, before.fingerprint])
 
 
@@ -92,22 +93,22 @@ def _other_rows(job: Job, before: Job) -> str:
     return f"{what}: dataset.mix has changed, so the steps already done would have had other rows"
 
 
-def _difference(job: Job, before: Job) -> str:
+def _other_rates(job: Job, before: Job, where: str) -> MismatchError:
     kind, old = before.train.schedule.kind, before.train.schedule.total or before.steps
     new = job.train.schedule.total or job.steps
     what = f"this run cannot be extended from {before.steps:,} to {job.steps:,} steps"
     if _without_end(job) != _without_end(before):
-        return f"{what}: train.schedule has changed, so the steps already done would have had other learning rates"
-    return f"{what}: its learning rate decays ({kind}) until step {old:,}, and with these options until step {new:,}"
+        what += ": train.schedule has changed, so the steps already done would have had other learning rates"
+        return MismatchError(what, where=where, fix=f"use the run's first train.schedule, {OTHER_RUN}")
+    what += f": its learning rate decays ({kind}) until step {old:,}, and with these options until step {new:,}"
+    return MismatchError(what, where=where, fix=_end_fix(before), options=("-o",))
 
 
 def _without_end(job: Job) -> ScheduleConfig:
     return msgspec.structs.replace(job.train.schedule, total=0)
 
 
-def _fix(job: Job, before: Job) -> str:
-    if _without_end(job) != _without_end(before):
-        return f"use the run's first train.schedule, {OTHER_RUN}"
+def _end_fix(before: Job) -> str:
     schedule, end = before.train.schedule, before.train.schedule.total or before.steps
     rate = before.train.optimizer.lr * schedule.floor
     if rate:

@@ -38,7 +38,7 @@ def check_mirror(url: str) -> None:
     try:
         check_writable(url)
     except JprepError as error:
-        raise type(error)(f"{KEY}: {error.what}", where=url, fix=error.fix) from error
+        raise error.replace(what=f"{KEY}: {error.what}", where=url) from error
 
 
 def fold_mirror(url: str, fold: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 import jprep
 from jprep import samples
-from jprep.errors import ConfigError, DamagedError, JprepError
+from jprep.errors import ConfigError, DamagedError, JprepError, MismatchError
 from jprep.pipeline.run import RunPlan, RunReporter, execute_plan, plan_run
 from jprep.pipeline.steps import Step, fix_other_work
 from tests.conftest import digests, environment
@@ -105,10 +105,19 @@ def test_a_damaged_output_of_a_step_is_to_be_deleted(recipe: Path) -> None:
 
 
 def test_an_error_about_something_else_keeps_its_fix() -> None:
-    damaged = DamagedError("damaged", where="work/r/corpus/a.parquet", fix="`jprep corpus build … --restart`")
+    place, rebuild = "work/r/corpus/a.parquet", "`jprep corpus build … --restart`"
+    damaged = DamagedError("damaged", where=place, fix=rebuild, options=("--restart",))
     assert fix_other_work(damaged, "dataset", Path("work/r/dataset")) == damaged.fix
     again = DamagedError("damaged", where="work/r/dataset/.state/x", fix="run the same command again")
     assert fix_other_work(again, "dataset", Path("work/r/dataset")) == again.fix
+
+
+def test_a_step_of_a_run_is_not_to_be_restarted() -> None:
+    place, rebuild = "work/r/corpus/a.parquet", "`jprep corpus build … --restart`"
+    damaged = DamagedError("damaged", where=place, fix=rebuild, options=("--restart",))
+    assert "another --work" in fix_other_work(damaged, "corpus", Path("work/r/corpus"))
+    other = MismatchError("too long", where="work/r/runs/a", fix="use another -o", options=("-o",))
+    assert "`jprep run` has --work in place of -o" in fix_other_work(other, "train", Path("work/r/runs/a"))
 
 
 def test_run_is_imported_on_first_use() -> None:

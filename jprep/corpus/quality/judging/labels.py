@@ -146,7 +146,8 @@ class LabelLog:
         for line in data[:complete].splitlines():
             check, _, content = line.partition(b" ")
             if check != _check(content):
-                raise DamagedError("a reply was changed or damaged", where=str(path), fix=_AGAIN)
+                what = "a reply was changed or damaged"
+                raise DamagedError(what, where=str(path), fix=_AGAIN, options=("--restart",))
             self.labels.append(msgspec.json.decode(content, type=Label))
         return complete
 

@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 import msgspec
 
-from jprep.errors import InputError, TruncatedError
+from jprep.errors import InputError, Setting, TruncatedError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MIB
 
 PAGE_TAG = b"<page>"
@@ -340,8 +340,11 @@ def _partial_tag(data: bytes) -> int:
 
 
 def _too_large(max_bytes: int, path: str, fix: str = "") -> InputError:
-    fix = fix or "if the page is valid, raise the reader's `max_page_mb`"
-    return InputError(f"a page is larger than {max_bytes // MIB} MiB", where=path, fix=fix)
+    what = f"a page is larger than {max_bytes // MIB} MiB"
+    if fix:
+        return InputError(what, where=path, fix=fix)
+    fix = "if the page is valid, raise the reader's `max_page_mb`"
+    return InputError(what, where=path, fix=fix, setting=Setting("max_page_mb"))
 
 
 def _parser(path: str) -> Any:
