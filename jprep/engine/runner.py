@@ -56,7 +56,7 @@ class SilentProgress:
 
 
 class Executor(Protocol):
-    """Runs tasks in some processes."""
+    """Runs tasks in some processes. `jprep.engine.executors.protocols` has further methods that it may have."""
 
     def map(self, runner: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         """Run `runner(task)` for each task, in any order; yield each receipt as its task finishes."""

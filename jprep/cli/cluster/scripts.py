@@ -45,12 +45,13 @@ def show_scripts(ref: ExecutorRef | None, executor: str | None, outputs: Sequenc
     """
     from jprep.cli.common.shell_command import current_words
     from jprep.engine.executors.choice import make_executor
+    from jprep.engine.executors.protocols import ScriptExecutor
 
     running = make_executor(ref, executor, 1, lambda: False)
-    if not (scripts := getattr(running, "scripts", None)):
+    if not isinstance(running, ScriptExecutor):
         return
-    running.attach(current_words(flags=["--dry-run"]), echo)  # type: ignore[attr-defined]
+    running.attach(current_words(flags=["--dry-run"]), echo)
     echo("\njobs; LAST, ID and JOB are known once the tasks are:")
     for output, stages in outputs:
-        for shown in scripts(output, stages):
+        for shown in running.scripts(output, stages):
             echo(f"\n# {output}: {shown.title}\n{shlex.join(shown.command)} <<'EOF'\n{shown.script}EOF")

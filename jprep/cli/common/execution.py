@@ -35,6 +35,7 @@ def open_executor(
     from jprep.cli.common.progress import show_progress
     from jprep.cli.common.shell_command import current_words
     from jprep.engine.executors.choice import make_executor
+    from jprep.engine.executors.protocols import CommandExecutor
     from jprep.engine.runner import SilentProgress
 
     with (
@@ -42,8 +43,8 @@ def open_executor(
         show_progress() as progress,
         closing(make_executor(ref, executor, workers, stopping)) as running,
     ):
-        if attach := getattr(running, "attach", None):
-            attach(current_words(), note)
+        if isinstance(running, CommandExecutor):
+            running.attach(current_words(), note)
         yield running, progress or SilentProgress()
 
 

@@ -7,10 +7,11 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import msgspec
 
+from jprep.engine.executors.protocols import ShownScript
 from jprep.engine.executors.queued import OpenQueue, QueueWriter, Submitted, jprep_command
 from jprep.engine.queue.failures import Failure, clear_failures, read_failures
 from jprep.engine.queue.jobs import Jobs, Round, read_jobs, write_jobs
@@ -52,20 +53,6 @@ class BatchOptions(Resources, frozen=True):
     wait: bool = True
     poll: float = 10.0
     python: str = ""
-
-
-class ShownScript(NamedTuple):
-    """A script that `--dry-run` shows.
-
-    Attributes:
-        title: what it does.
-        command: the command that submits it.
-        script: its text.
-    """
-
-    title: str
-    command: list[str]
-    script: str
 
 
 class Batch(QueueWriter):
