@@ -39,7 +39,7 @@ class ProgressReporter(Protocol):
     """Receives the progress of a run."""
 
     def begin(self, stage: str, total: int) -> None:
-        """A stage begins; `total` is the sum of its tasks' weights, or 0 if unknown."""
+        """A stage of this title begins; `total` is the sum of its tasks' weights, or 0 if unknown."""
 
     def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
         """A task is finished; `fresh` is False if an earlier run finished it."""
@@ -154,7 +154,7 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
     """
     runner = TaskRunner(stage, root, state / RECEIPTS, _record_stage(stage, state), held=held_marks())
     failpoint("stage.begun")
-    progress.begin(stage.name, stage.total())
+    progress.begin(stage.title or stage.name, stage.total())
     receipts: dict[str, Receipt] = {}
 
     def missing() -> Iterator[Task]:

@@ -88,9 +88,11 @@ class Stage(ABC):
 
     Attributes:
         name: names the stage's directory: lower-case letters, `-` and `_`.
+        title: what a user is shown while it runs; "" for its name.
     """
 
     name: str
+    title = ""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def test_quiet_does_not_empty_the_log(log: Path, capsys: pytest.CaptureFixture[s
     monkeypatch.setattr(progress, "INTERVAL", 0.01)
     with progress.show_progress() as watching:
         assert watching is not None
-        watching.begin("documents", 10)
+        watching.begin("reading", 10)
         while len(lines(log)) < 3:
             pass
     assert lines(log)[0] == "a note" and lines(log)[2].startswith(("reading 0%", "hashing"))

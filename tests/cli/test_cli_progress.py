@@ -35,11 +35,11 @@ def test_a_line_says_how_far_the_build_is() -> None:
     lines = progress.ProgressLines(clock)
     clock.now += 5
     assert lines.line() == "hashing the inputs; running for 0:00:05"
-    lines.begin("documents", 100_000_000)
+    lines.begin("reading", 100_000_000)
     clock.now += 10
     lines.advance(20_000_000, receipt(150), fresh=True)
     assert lines.line() == "reading 20%, 20 of 100 MB, 150 documents, 2.0 MB/s, 0:00:40 left; running for 0:00:15"
-    lines.begin("words", 0)
+    lines.begin("segmenting", 0)
     clock.now += 60
     assert lines.line() == "segmenting; running for 0:01:15"
 
@@ -47,7 +47,7 @@ def test_a_line_says_how_far_the_build_is() -> None:
 def test_resumed_work_counts_as_done_but_not_for_the_rate() -> None:
     clock = Clock()
     lines = progress.ProgressLines(clock)
-    lines.begin("documents", 100_000_000)
+    lines.begin("reading", 100_000_000)
     lines.advance(90_000_000, receipt(900), fresh=False)
     clock.now += 10
     assert lines.line() == "reading 90%, 90 of 100 MB, 900 documents; running for 0:00:10"
@@ -60,7 +60,7 @@ def test_lines_come_at_intervals_while_no_task_ends(capsys: pytest.CaptureFixtur
     monkeypatch.setattr(progress, "INTERVAL", 0.01)
     with progress.show_progress() as watching:
         assert watching is not None
-        watching.begin("documents", 10)
+        watching.begin("reading", 10)
         deadline = time.monotonic() + 300
         while (said := capsys.readouterr().err).count("reading") < 1 and time.monotonic() < deadline:
             time.sleep(0.02)

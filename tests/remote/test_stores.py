@@ -170,7 +170,7 @@ def test_parts_of_an_xz_file_in_s3_are_searched_by_several_tasks(
         (tmp_path / "recipe.toml").write_text(LINES.format(path), encoding="utf-8")
         with contextlib.closing(Local(2)) as executor:
             build(load_recipe(tmp_path / "recipe.toml"), tmp_path / out, executor, progress := Recorded())
-        assert len(progress.tasks["inputs"]) > 5
+        assert len(progress.tasks["cutting the inputs"]) > 5
     assert digests(tmp_path / "local") == digests(tmp_path / "remote")
     assert s3_store.faults.failed > failed
 

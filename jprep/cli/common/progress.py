@@ -18,27 +18,6 @@ from jprep.plurals import counted
 INTERVAL = 30.0
 """Seconds between two lines, without a terminal."""
 
-_NAMES = {
-    "inputs": "cutting the inputs",
-    "documents": "reading",
-    "dedup": "comparing",
-    "near-pairs": "finding similar documents",
-    "near-clusters": "grouping similar documents",
-    "words": "segmenting",
-    "filtered": "filtering",
-    "ids": "comparing ids",
-    "repeated_ids": "comparing ids",
-    "summing": "adding up counts",
-    "merging": "merging counts",
-    "sequence-counting": "counting sequences",
-    "sequence-summing": "adding up counts",
-    "sequence-merging": "merging counts",
-    "joining": "joining",
-    "committing": "checking",
-    "lines": "counting lines",
-    "files": "writing files",
-    "rows": "writing rows",
-}
 _MB = 1e6
 
 
@@ -53,7 +32,7 @@ class ProgressBar:
     def begin(self, stage: str, total: int) -> None:
         """Begin a bar for a stage; without a total it pulses."""
         self._documents = 0
-        self._bar = self._progress.add_task(_NAMES.get(stage, stage), total=total or None, documents=0)
+        self._bar = self._progress.add_task(stage, total=total or None, documents=0)
 
     def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
         """Advance the bar. Work of an earlier run also moves the start time, so that it does not count for the rate."""
@@ -78,7 +57,7 @@ class ProgressLines:
 
     def begin(self, stage: str, total: int) -> None:
         """Begin a stage."""
-        self._stage, self._total, self._stage_began = _NAMES.get(stage, stage), total, self._clock()
+        self._stage, self._total, self._stage_began = stage, total, self._clock()
         self._done = self._fresh = self._documents = 0
 
     def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:

@@ -63,6 +63,7 @@ class ExactDedup(BucketStage):
     """
 
     name = "dedup"
+    title = "comparing"
 
     def __init__(
         self,

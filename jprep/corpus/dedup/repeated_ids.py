@@ -56,6 +56,7 @@ class HashIds(Stage):
     """
 
     name = "ids"
+    title = "comparing ids"
 
     def __init__(self, parts: Sequence[tuple[int, Output]], folder: str) -> None:
         self._parts, self._folder = parts, folder
@@ -92,6 +93,7 @@ class FindRepeatedIds(BucketStage):
     """
 
     name = "repeated_ids"
+    title = "comparing ids"
 
     def __init__(self, hashes: Sequence[Output], folder: str) -> None:
         super().__init__(hashes)

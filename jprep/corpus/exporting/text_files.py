@@ -113,6 +113,7 @@ class CountStage(Stage):
     """
 
     name = "lines"
+    title = "counting lines"
 
     def __init__(self, corpus: Path, manifest: Manifest, form: TextFormat) -> None:
         self.corpus, self.form, self.parts = corpus.absolute(), form, manifest.parts
@@ -154,6 +155,7 @@ class WriteStage(Stage):
     """
 
     name = "files"
+    title = "writing files"
 
     def __init__(self, count: CountStage, lines: list[int], size: int) -> None:
         self._count, self._size = count, size

@@ -42,6 +42,7 @@ class RefilterStage(Stage):
     """
 
     name = "filtered"
+    title = "filtering"
 
     def __init__(self, folder: Path, manifest: Manifest, request: FilterRequest, label: str) -> None:
         self._folder, self._manifest, self._request, self._label = folder, manifest, request, label

@@ -96,6 +96,7 @@ class InputsStage(Stage):
     """
 
     name = "inputs"
+    title = "cutting the inputs"
 
     def __init__(self, config: CorpusConfig, inputs: list[list[InputFile]], fields: dict[str, Any]) -> None:
         self._config, self._inputs, self._fields = config, inputs, fields

@@ -154,6 +154,7 @@ class ReadStage(Stage):
     """
 
     name = "documents"
+    title = "reading"
 
     def __init__(
         self,

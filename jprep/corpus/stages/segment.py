@@ -76,6 +76,7 @@ class SegmentStage(Stage):
     """
 
     name = "words"
+    title = "segmenting"
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ class CommitStage(Stage):
     """
 
     name = "committing"
+    title = "checking"
 
     def __init__(self, merged: Sequence[Receipt], splits: Sequence[str], made_from: dict[str, Any]) -> None:
         self._pieces = {split: _pieces_of(split, merged) for split in splits}

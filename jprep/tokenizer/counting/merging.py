@@ -55,6 +55,7 @@ class SumStage(Stage):
     """
 
     name = SUMMING
+    title = "adding up counts"
 
     def __init__(
         self,
@@ -155,6 +156,7 @@ class MergeCountsStage(SingleTaskStage):
     """
 
     name = FOLDER
+    title = "merging counts"
 
     def __init__(self, summing: SumStage, counted: list[Receipt], summed: list[Receipt]) -> None:
         samples = [output for output in list_outputs(counted) if output.folder == SAMPLES]

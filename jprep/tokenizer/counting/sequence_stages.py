@@ -31,6 +31,7 @@ class CountSequencesStage(Stage):
     """
 
     name = "sequence-counting"
+    title = "counting sequences"
     runs_folder = f"{name}/{RUNS}"
 
     def __init__(self, counting: CountStage, words: Output, config: TokenizerConfig) -> None:
@@ -74,6 +75,7 @@ class SelectSequencesStage(SingleTaskStage):
     """
 
     name = "sequence-merging"
+    title = "merging counts"
     path = f"{name}/sequences.tsv"
 
     def __init__(self, summing: SumStage, summed: list[Receipt]) -> None:

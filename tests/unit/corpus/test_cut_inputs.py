@@ -103,7 +103,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 class Progress(SilentProgress):
     """Stops a build after some tasks of a stage, and notes how many files are cached after each task."""
 
-    def __init__(self, folder: Path, after: int = -1, last: str = "documents") -> None:
+    def __init__(self, folder: Path, after: int = -1, last: str = "reading") -> None:
         self.folder, self.after, self.last, self.stage = folder, after, last, ""
         self.tasks: list[str] = []
         self.cached: list[int] = []
@@ -119,7 +119,7 @@ class Progress(SilentProgress):
         return 0 <= self.after <= sum(task.startswith(self.last) for task in self.tasks)
 
 
-def interrupted(wanted: CorpusRecipe, folder: Path, after: int, last: str = "documents") -> Progress:
+def interrupted(wanted: CorpusRecipe, folder: Path, after: int, last: str = "reading") -> Progress:
     progress = Progress(folder, after, last)
     with pytest.raises(Interrupted):
         build(wanted, folder, Local(1, progress.stopping), progress)
@@ -129,20 +129,20 @@ def interrupted(wanted: CorpusRecipe, folder: Path, after: int, last: str = "doc
 def test_a_resumed_build_does_not_cut_its_inputs_again(tmp_path: Path) -> None:
     wanted = recipe(tmp_path / "in")
     build(wanted, tmp_path / "whole", Local(1), whole := Progress(tmp_path / "whole"))
-    assert {name.partition("/")[0] for name in whole.tasks} == {"inputs", "documents"}
+    assert {name.partition("/")[0] for name in whole.tasks} == {"cutting the inputs", "reading"}
     assert max(whole.cached) > whole.cached[-1] == 0  # what is read is deleted
-    stopped = interrupted(wanted, tmp_path / "out", 2, "inputs")
+    stopped = interrupted(wanted, tmp_path / "out", 2, "cutting the inputs")
     assert stopped.tasks == whole.tasks[:2]
     again = interrupted(wanted, tmp_path / "out", 4)
     executor = Local(2)
     build(wanted, tmp_path / "out", executor, resumed := Progress(tmp_path / "out"))
     executor.close()
     assert sorted(stopped.tasks + again.tasks + resumed.tasks) == sorted(whole.tasks)
-    assert not any(name.startswith("inputs/") for name in resumed.tasks)
+    assert not any(name.startswith("cutting the inputs/") for name in resumed.tasks)
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
-IN_ONE_PIECE = "inputs/0000-lines-000007"
+IN_ONE_PIECE = "cutting the inputs/0000-lines-000007"
 """The task that decompresses the file in one piece."""
 
 DAMAGES = [None, b"\x28\xb5\x2f\xfd", b""]
@@ -175,7 +175,7 @@ def test_cached_shards_that_are_lost_before_they_are_read_are_read_from_the_inpu
 ) -> None:
     class Losing(Progress):
         def begin(self, stage: str, total: int) -> None:
-            if stage == "documents":
+            if stage == "reading":
                 damage_cache(self.folder, damage)
 
     wanted = recipe(tmp_path / "in")
@@ -227,12 +227,12 @@ def test_a_lost_shard_of_the_corpus_is_made_again_by_one_task_of_each_stage(tmp_
     dedup = DedupConfig(documents=True)
     wanted = msgspec.structs.replace(wanted, corpus=msgspec.structs.replace(wanted.corpus, dedup=dedup))
     build(wanted, tmp_path / "whole", Local(1), whole := Progress(tmp_path / "whole"))
-    words = sum(name.startswith("words/") for name in whole.tasks)
-    stopped = interrupted(wanted, tmp_path / "out", words - 1, "words")
+    words = sum(name.startswith("segmenting/") for name in whole.tasks)
+    stopped = interrupted(wanted, tmp_path / "out", words - 1, "segmenting")
     lost = "0000-lines-000006"  # the second shard of the file in one piece
     (tmp_path / f"out/documents/{lost}.parquet").unlink()
     build(wanted, tmp_path / "out", Local(1), resumed := Progress(tmp_path / "out"))
-    assert set(stopped.tasks) & set(resumed.tasks) == {IN_ONE_PIECE, f"documents/{lost}", f"words/{lost}"}
+    assert set(stopped.tasks) & set(resumed.tasks) == {IN_ONE_PIECE, f"reading/{lost}", f"segmenting/{lost}"}
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
@@ -297,7 +297,7 @@ def test_inputs_that_can_be_read_anywhere_need_no_stage(tmp_path: Path) -> None:
         {"name": "n", "corpus": {"sources": [source], "segmenter": "none", "filters": []}}
     )
     build(wanted, tmp_path / "out", Local(1), progress := Progress(tmp_path / "out"))
-    assert not any(name.startswith("inputs/") for name in progress.tasks)
+    assert not any(name.startswith("cutting the inputs/") for name in progress.tasks)
 
 
 def test_a_cache_is_compressed(tmp_path: Path) -> None:

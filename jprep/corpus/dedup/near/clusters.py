@@ -54,6 +54,7 @@ class NearClusters(Stage):
     """
 
     name = "near-clusters"
+    title = "grouping similar documents"
 
     def __init__(
         self, pairs: Sequence[Output], rows: Sequence[int], ranks: Sequence[Output], config: NearConfig, folder: str

@@ -29,6 +29,7 @@ class NearPairs(BucketStage):
     """
 
     name = "near-pairs"
+    title = "finding similar documents"
 
     def __init__(self, keys: list[Output | None], folder: str, made_from: str) -> None:
         super().__init__(keys)

@@ -131,6 +131,7 @@ class TrainingRows(Stage):
     """
 
     name = "rows"
+    title = "writing rows"
 
     def __init__(self, settings: Settings, sources: dict[str, SplitData], dataset: str) -> None:
         self._settings, self._dataset = settings, dataset

@@ -7,16 +7,13 @@ import statistics
 from collections.abc import Generator, Iterator, Sequence
 
 from jprep.pipeline.estimate.loads.task_loads import StageLoad, TaskGroup, equal_tasks, folder_sizes, spread_of
-from jprep.pipeline.estimate.measuring.calibration import MeasuredStep
+from jprep.pipeline.estimate.measuring.calibration import LEARNING, SCORING, MeasuredStep
 from jprep.pipeline.estimate.measuring.sampling_executor import MeasuredStage
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.merging import RANGE_ROWS, STAGES, SUMMING
 from jprep.tokenizer.counting.sample import AIM
 from jprep.tokenizer.counting.sequence_stages import SUMMING as SEQUENCE_SUMMING
 from jprep.tokenizer.counting.stages import MIN_TASK_BYTES, RUNS, SAMPLES, TASKS
-
-LEARNING, SCORING = "learning", "scoring"
-"""What the main process does after counting and merging."""
 
 _SUMMING = (SUMMING, SEQUENCE_SUMMING)
 _EXPONENT = 0.7  # of Heaps' law, where the sample has one task only

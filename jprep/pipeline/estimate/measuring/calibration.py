@@ -39,6 +39,9 @@ SECONDS = 20.0
 _LEAST_VOCABULARY = 300
 _VALIDATION = 0.2
 _RATIO = 4.0  # bytes of Japanese text for a byte of its compressed form: assumed where none of it could be read
+LEARNING, SCORING = "learning", "scoring"
+"""What the main process does after counting and merging for a tokenizer."""
+
 _READ_SHARE = 0.3  # of the seconds; segmenting what was read takes longer
 
 Note = Callable[[str], None]
@@ -50,7 +53,7 @@ class MeasuredStep(msgspec.Struct):
     Attributes:
         stages: its stages, in order.
         rest: seconds of CPU besides the stages' tasks and `phases`.
-        phases: seconds of CPU of what the main process does between stages, by name: `learning` and `scoring`.
+        phases: seconds of CPU of what the main process does between stages: `LEARNING` and `SCORING`.
         memory: most bytes that the process has held until its end.
         result: bytes of the finished output.
         files: files of the finished output.
@@ -214,7 +217,7 @@ class _Steps:
                 self._calibration.steps[step] = self._measured(step, executor.stages, spent, clock.seconds)
 
     def _measured(self, step: str, stages: list[MeasuredStage], spent: float, phases: dict[str, float]) -> MeasuredStep:
-        phases = {name: seconds for name, seconds in phases.items() if name not in {stage.name for stage in stages}}
+        phases = {name: seconds for name, seconds in phases.items() if name in (LEARNING, SCORING)}
         in_tasks = sum(stage.cpu + stage.startup + sum(task.main for task in stage.tasks) for stage in stages)
         files = [path for path in getattr(self._folders, step).rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files)
@@ -265,7 +268,7 @@ class PhaseClock(SilentProgress):
     """Measures the CPU time from the beginning of each stage or phase to that of the next one.
 
     Attributes:
-        seconds: seconds of CPU, by name.
+        seconds: seconds of CPU, by title.
     """
 
     def __init__(self) -> None:
