@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from math import isqrt
 
+from jprep.corpus.api import Corpus
 from jprep.tokenizer.config import ModelType, TokenizerConfig
 from jprep.tokenizer.learning.alphabet import default_size
 
@@ -18,6 +19,7 @@ _UNIGRAM_PIECES = 5
 """The same for Unigram, which learns no pieces that occur once: reviews have 6 to 8, program documentation 8, others
 11 to 26."""
 _ROUND = 100
+_HEAD = 1_000_000  # characters of a corpus whose alphabet is counted
 
 
 def suggest_vocab_size(characters: int, alphabet: int = 0, model: ModelType = "bpe") -> int:
@@ -32,6 +34,29 @@ def suggest_vocab_size(characters: int, alphabet: int = 0, model: ModelType = "b
     learnt = min(pieces, characters // _CHARACTERS_PER_PIECE)
     size = _OTHER_IDS + alphabet + learnt
     return min(_LARGEST, size - size % _ROUND if learnt > _ROUND else size)
+
+
+def suggest_vocab_size_for(corpus: Corpus, characters: int, config: TokenizerConfig) -> int:
+    """Return a number of ids that a corpus can fill, at most the default one. Of a small one, characters are counted.
+
+    Args:
+        corpus: the corpus.
+        characters: its characters.
+        config: the model type and the alphabet.
+
+    Raises:
+        DamagedError: a file of the corpus is missing or damaged.
+    """
+    ids = suggest_vocab_size(characters, model=config.model)
+    if config.alphabet or ids == _LARGEST:
+        return suggest_vocab_size(characters, config.alphabet, config.model)
+    head, size = list[str](), 0
+    for doc in corpus:
+        if size > _HEAD:
+            break
+        head.append(doc.text)
+        size += len(doc.text)
+    return suggest_vocab_size(characters, count_alphabet("".join(head)), config.model)
 
 
 def count_alphabet(text: str) -> int:

@@ -11,11 +11,10 @@ from jprep.corpus.api import Corpus
 from jprep.dataset.manifest import DatasetConfig
 from jprep.pipeline.output_paths import WORK, MadeStep, OutputPaths, output_paths
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.suggested_size import count_alphabet, suggest_vocab_size
+from jprep.tokenizer.suggested_size import suggest_vocab_size_for
 
 _VALIDATION_DOCUMENTS, _MAX_VALIDATION = 20, 0.2
 """About how many documents of a small dataset are suggested for validation, and their maximum share."""
-_HEAD = 1_000_000  # characters of a corpus whose alphabet is counted
 
 
 class CommandContext(NamedTuple):
@@ -65,7 +64,8 @@ def after_corpus(
     """
     default = TokenizerConfig()
     config = section or default
-    ids = _learnable_ids(corpus, totals["characters"], config) if config.vocab_size == default.vocab_size else 0
+    given = config.vocab_size != default.vocab_size
+    ids = 0 if given else suggest_vocab_size_for(Corpus(corpus), totals["characters"], config)
     without_words = not totals.get("words", 0) and config.boundaries == default.boundaries
     fitting: list[object] = ["--boundaries", "none"] if without_words else []
     fitting += ["--vocab-size", ids] if 0 < ids < default.vocab_size else []
@@ -74,20 +74,6 @@ def after_corpus(
         return shell_command("tokenizer", "train", corpus, *fitting, *output)
     own = [context.recipe, *context.settings(), *context.input("corpus", corpus)]
     return shell_command("tokenizer", "train", *own, *fitting, *output)
-
-
-def _learnable_ids(corpus: Path, characters: int, config: TokenizerConfig) -> int:
-    """Return a vocabulary size that the corpus can fill; of a small one, the characters are counted."""
-    ids = suggest_vocab_size(characters, model=config.model)
-    if ids == TokenizerConfig().vocab_size:
-        return ids
-    head, size = list[str](), 0
-    for doc in Corpus(corpus):
-        if size > _HEAD:
-            break
-        head.append(doc.text)
-        size += len(doc.text)
-    return suggest_vocab_size(characters, config.alphabet or count_alphabet("".join(head)), config.model)
 
 
 def after_tokenizer(context: CommandContext, corpus: Corpus, tokenizer: Path, section: DatasetConfig | None) -> str:
