@@ -21,8 +21,15 @@ from jprep.engine.executors.choice import ExecutorRef, choose_executor
 from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
-from jprep.plugins.files import BASES, check_file, locate_step_files, parse_reference
-from jprep.plugins.recipe_options import remember_options
+from jprep.plugins.files import (
+    BASES,
+    FileReference,
+    check_file,
+    locate_step_files,
+    parse_reference,
+    register_step_file,
+)
+from jprep.plugins.recipe_options import register_recipe_options
 from jprep.tokenizer.config import TokenizerConfig, check_tokenizer_config
 from jprep.train.hooks.references import locate_files
 from jprep.train.job.config import TrainConfig, check_train_config
@@ -66,7 +73,7 @@ def load_recipe(
 ) -> Recipe:
     """Read a recipe file and check every section, without importing a framework.
 
-    Keys that have no effect are logged as warnings.
+    Keys that have no effect are logged as warnings. Its steps are registered, see `register_steps`.
 
     Args:
         path: a TOML file.
@@ -85,7 +92,21 @@ def load_recipe(
         raw["tokenizer"] = {**raw.get("tokenizer", {}), **tokenizer}
     recipe = decode_recipe(raw, where=str(path))
     check_recipe(recipe, str(path))
+    register_steps(recipe)
     return recipe
+
+
+def register_steps(recipe: Recipe) -> None:
+    """Let this process find the files and options of a recipe's steps, whose places no corpus records.
+
+    Args:
+        recipe: the recipe, checked by `check_recipe`.
+    """
+    for kind, ref in _steps(recipe.corpus, recipe.tokenizer or TokenizerConfig()):
+        name = step_name(ref)
+        register_recipe_options(kind, name, ref)
+        if reference := _file_of(kind, name):
+            register_step_file(reference)
 
 
 def input_places(places: Iterable[str | Path]) -> list[str]:
@@ -221,7 +242,6 @@ def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[s
 
 def _check_step(kind: str, ref: StepRef, where: str) -> None:
     name = step_name(ref)
-    remember_options(kind, name, ref)
     if _is_in_file(kind, name, where) or not _is_known(kind, name, where) or isinstance(ref, str):
         return
     try:
@@ -234,10 +254,15 @@ def _check_step(kind: str, ref: StepRef, where: str) -> None:
 def _is_in_file(kind: str, name: str, where: str) -> bool:
     """Return whether a file defines a step. The file is checked, and is run only by the command that needs the step."""
     try:
-        reference = None if kind not in BASES or name in plugins().names(kind) else parse_reference(name)
+        reference = _file_of(kind, name)
         return bool(reference and check_file(reference))
     except ConfigError as error:
-        raise ConfigError(error.what, where=error.where or f"{where}, {kind}", fix=error.fix) from error
+        raise error.replace(where=error.where or f"{where}, {kind}") from error
+
+
+def _file_of(kind: str, name: str) -> FileReference | None:
+    """Return the class of a file that a step's name refers to; None for the name of a registered step."""
+    return None if kind not in BASES or name in plugins().names(kind) else parse_reference(name)
 
 
 def _check_executor(ref: ExecutorRef | None, where: str) -> None:

@@ -12,7 +12,7 @@ from jprep.corpus.config import CorpusConfig, Source, step_name
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.dataset.manifest import DatasetConfig
 from jprep.engine.fingerprint import differences, plain
-from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
+from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, register_steps, with_tiny_values
 from jprep.pipeline.steps import wanted_steps
 from jprep.plugins import plugins
 from jprep.tokenizer.config import TokenizerConfig
@@ -59,6 +59,7 @@ def load_at_scale(
     if isinstance(recipe, Recipe):
         loaded = decode_recipe(msgspec.to_builtins(recipe), overrides)
         check_recipe(loaded, where)
+        register_steps(loaded)
     else:
         loaded = load_recipe(recipe, overrides)
     if not scale:
@@ -67,6 +68,7 @@ def load_at_scale(
     small = decode_recipe(msgspec.to_builtins(small), overrides, where=where)
     if small.tiny:
         check_recipe(small, where)
+        register_steps(small)
     return small, loaded
 
 

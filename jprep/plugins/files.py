@@ -33,7 +33,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _EXAMPLE = 'write e.g. use = "./my_filters.py:TooLoud", for the class TooLoud in my_filters.py beside the recipe'
 
 _paths: dict[tuple[str, str], str] = {}
-"""The files that recipes of this process named, by hash and class."""
+"""The files that this process has registered, by hash and class."""
 
 
 class FileReference(NamedTuple):
@@ -97,7 +97,18 @@ def check_file(reference: FileReference) -> str:
         raise ConfigError(
             f"{reference.path} is not valid Python: {error.args[0]}", where=where, fix="correct the file"
         ) from error
-    return _remember(reference, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def register_step_file(reference: FileReference) -> str:
+    """Check a file, and let `find_by_hash` find it from now on; return the SHA-256 of its source.
+
+    Raises:
+        ConfigError: see `check_file`.
+    """
+    sha256 = check_file(reference)
+    _paths[sha256, reference.name] = str(Path(reference.path).absolute())
+    return sha256
 
 
 def load_file_class(kind: str, reference: FileReference) -> Any:
@@ -114,7 +125,7 @@ def load_file_class(kind: str, reference: FileReference) -> Any:
     """
     from jprep.plugins.manager import load_class
 
-    sha256 = check_file(reference)
+    sha256 = register_step_file(reference)
     found, base = _member(_module(reference, sha256), reference), load_class(BASES[kind])
     if not isinstance(found, type) or not issubclass(found, base):
         fix = f"write `class {reference.name}({base.__name__}):`, with {base.__name__} from jprep.corpus.step"
@@ -130,11 +141,11 @@ def run_file(reference: FileReference) -> ModuleType:
     Raises:
         ConfigError: there is no such file, or it cannot be imported.
     """
-    return _module(reference, check_file(reference))
+    return _module(reference, register_step_file(reference))
 
 
 def find_by_hash(sha256: str, name: str) -> str | None:
-    """Return the reference of a class whose file a recipe of this process named; None if none did.
+    """Return the reference of a class whose file is registered; None if none is.
 
     Args:
         sha256: `sha256:` and the hash of the file.
@@ -213,12 +224,6 @@ def _read(reference: FileReference) -> bytes:
         fix = "the path is relative to the recipe, or else to the current directory"
         what = f"cannot read the file of the step {reference.name}: {error.strerror}"
         raise ConfigError(what, where=reference.path, fix=fix) from error
-
-
-def _remember(reference: FileReference, data: bytes) -> str:
-    sha256 = hashlib.sha256(data).hexdigest()
-    _paths[sha256, reference.name] = str(Path(reference.path).absolute())
-    return sha256
 
 
 def _place(error: BaseException, path: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 _options: defaultdict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
 
 
-def remember_options(kind: str, name: str, ref: str | Mapping[str, Any]) -> None:
-    """Remember how a recipe refers to a step, if it gives options."""
+def register_recipe_options(kind: str, name: str, ref: str | Mapping[str, Any]) -> None:
+    """Add how a recipe refers to a step, if it gives options."""
     known = _options[kind, name]
     if not isinstance(ref, str) and ref not in known:
         known.append(ref)

@@ -350,7 +350,7 @@ def test_a_recipe_with_wrong_options_leaves_steps_without_files_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recipe_options, "_options", defaultdict(list))
-    recipe_options.remember_options("normalizer", "neologdn", {"name": "neologdn", "no_such_option": 1})
+    recipe_options.register_recipe_options("normalizer", "neologdn", {"name": "neologdn", "no_such_option": 1})
     texts = put(tmp_path / "in.txt", "短い文書です。")
     [traced] = found(built(tmp_path, "text", texts), texts).values()
     assert traced.problem == "" and [name for name, _ in traced.normalized] == ["neologdn"]
