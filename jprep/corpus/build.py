@@ -26,7 +26,8 @@ from jprep.corpus.dedup.near.pairs import NearPairs
 from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
 from jprep.corpus.input_files import InputFile, find_inputs
 from jprep.corpus.stages.inputs import CutInputs, InputsStage
-from jprep.corpus.stages.read import ReadStage, licences, needs_dedup, shard_limit, source_index
+from jprep.corpus.stages.read import ReadStage, source_index
+from jprep.corpus.stages.read_plan import ReadPlan, licences, needs_dedup, shard_limit
 from jprep.corpus.stages.segment import ClusterFile, RecipeSignals, SegmentStage, describe_segmenter
 from jprep.corpus.stages.sources import task_id_prefix
 from jprep.corpus.store import (
@@ -123,12 +124,12 @@ def expected_made_from(recipe: CorpusRecipe, cache: Path) -> dict[str, Any]:
     """
     inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
     tests = [find_inputs(each, cache) for each in recipe.corpus.decontaminate]
-    with closing(ReadStage(recipe.corpus, inputs, "", recipe.name, tests)) as read_stage:
-        return _made_from(recipe, read_stage)
+    with closing(ReadPlan(recipe.corpus, inputs, recipe.name, tests)) as plan:
+        return _made_from(recipe, plan)
 
 
-def _made_from(recipe: CorpusRecipe, read_stage: ReadStage) -> dict[str, Any]:
-    made_from: dict[str, Any] = {"documents": plain(read_stage.fields())}
+def _made_from(recipe: CorpusRecipe, plan: ReadPlan) -> dict[str, Any]:
+    made_from: dict[str, Any] = {"documents": plain(plan.fields)}
     if needs_dedup(recipe.corpus):
         made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
     return made_from
@@ -172,26 +173,25 @@ class _Build:
         self._out.refuse_foreign_files()
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [self._find(source, cache, fresh=restart) for source in corpus.sources]
-        folder = f"{STATE}/documents/" if self._needs_dedup else ""
         tests = [find_inputs(each, cache, fresh=restart) for each in corpus.decontaminate]
-        with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name, tests)) as read_stage:
-            self._made_from = _made_from(self._recipe, read_stage)
-            self._own_ids = read_stage.sources_with_own_ids()
-            read_stage.metadata = schema_metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
+        with closing(ReadPlan(corpus, self._inputs, self._recipe.name, tests)) as plan:
+            self._made_from = _made_from(self._recipe, plan)
+            self._own_ids = plan.sources_with_own_ids()
             if restart:
                 self._out.restart()
-            return self._verify_finished() if self._out.finished else self._run_stages(read_stage)
+            return self._verify_finished() if self._out.finished else self._run_stages(plan)
 
-    def _run_stages(self, read_stage: ReadStage) -> Manifest:
-        receipts = [self._read(read_stage)]
+    def _run_stages(self, plan: ReadPlan) -> Manifest:
+        metadata = schema_metadata(self._recipe.name, fingerprint(self._made_from), licences(self._recipe.corpus))
+        receipts = [self._read(plan, metadata)]
         if self._needs_dedup:
-            receipts.append(self._deduplicate(receipts[0], read_stage.metadata))
+            receipts.append(self._deduplicate(receipts[0], metadata))
         repeated = self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1]))
-        return self._seal(receipts, repeated, *self._write_found_items(read_stage, receipts[0]))
+        return self._seal(receipts, repeated, *self._write_found_items(plan, receipts[0]))
 
-    def _write_found_items(self, read_stage: ReadStage, read: list[Receipt]) -> tuple[list[ItemCounts], list[Output]]:
+    def _write_found_items(self, plan: ReadPlan, read: list[Receipt]) -> tuple[list[ItemCounts], list[Output]]:
         """Write the lists of items of test sets; return what was found, and the files."""
-        if (decontaminator := read_stage.decontaminator) is None:
+        if (decontaminator := plan.decontaminator) is None:
             return [], []
         found = read_occurrences(self._folder, _in_folder(FINDINGS, read))
         counts, files = list[ItemCounts](), list[Output]()
@@ -215,13 +215,13 @@ class _Build:
     def _stage(self, stage: Stage) -> list[Receipt]:
         return self._out.run_stage(stage, self._executor, self._progress)
 
-    def _read(self, read_stage: ReadStage) -> list[Receipt]:
+    def _read(self, plan: ReadPlan, metadata: dict[str, str]) -> list[Receipt]:
         """Read the documents. Inputs that have to be read as a whole to cut them are cut first."""
-        cutting = InputsStage(self._recipe.corpus, self._inputs, read_stage.fields())
+        cutting = InputsStage(self._recipe.corpus, self._inputs, plan.fields)
         with closing(cutting):
             cut = self._stage(cutting) if cutting.is_needed() else []
-        read_stage.root, read_stage.cut = self._folder, CutInputs(self._folder, cut)
-        return self._stage(read_stage)
+        folder = f"{STATE}/documents/" if self._needs_dedup else ""
+        return self._stage(ReadStage(plan, metadata, self._folder, folder, CutInputs(self._folder, cut)))
 
     def _deduplicate(self, read: list[Receipt], metadata: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import files_by_name
-from jprep.corpus.stages.read import CorpusSteps
+from jprep.corpus.stages.read_plan import CorpusSteps
 from jprep.corpus.store import read_manifest
 from jprep.dataset.manifest import DatasetConfig, describe_held_out
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder

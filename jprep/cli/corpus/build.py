@@ -128,7 +128,7 @@ def _recipe(
 def _show_plan(recipe: Recipe, folder: Path, where: str) -> None:
     """Print what would be built, in the order in which it is done."""
     from jprep.corpus.config import step_name
-    from jprep.corpus.stages.read import CorpusSteps
+    from jprep.corpus.stages.read_plan import CorpusSteps
 
     corpus = recipe.corpus
     CorpusSteps(corpus, corpus.segmenter).close()  # report now what is misspelt or not installed

@@ -12,7 +12,7 @@ from jprep import Corpus, load_recipe, normalize
 from jprep.corpus.config import make_step
 from jprep.corpus.document import Document
 from jprep.corpus.originals import Original, Originals, Reason, Unavailable
-from jprep.corpus.stages.read import ReadStage
+from jprep.corpus.stages.read_plan import ReadPlan
 from jprep.errors import ConfigError, InputError, MismatchError
 from jprep.plugins import files
 from tests.conftest import ROOT, Run
@@ -170,13 +170,13 @@ def test_worker_processes_load_the_file(folder: Path) -> None:
 
 def test_a_file_that_changes_before_a_worker_loads_it_is_refused(folder: Path) -> None:
     recipe = load_recipe(folder / "r.toml")
-    stage = ReadStage(recipe.corpus, [[]], "", "own", [])
-    stage.fields()
-    sent = ReadStage(recipe.corpus, [[]], "", "own", [])
-    sent.__dict__.update(stage.__getstate__())
+    plan = ReadPlan(recipe.corpus, [[]], "own", [])
+    assert plan.fields
+    sent = ReadPlan(recipe.corpus, [[]], "own", [])
+    sent.__dict__.update(plan.__getstate__())
     change(folder, "loud", "noisy")
     with pytest.raises(InputError, match="changed during the build"):
-        next(iter(sent._steps.all()))
+        next(iter(sent.steps.all()))
 
 
 def test_a_word_list_of_a_filter_that_changes_before_a_worker_loads_it_is_refused(folder: Path) -> None:
@@ -188,15 +188,15 @@ def test_a_word_list_of_a_filter_that_changes_before_a_worker_loads_it_is_refuse
     recipe_lines = [filters if line.startswith("filters") else line for line in lines]
     (folder / "r.toml").write_text("\n".join(recipe_lines), encoding="utf-8")
     recipe = load_recipe(folder / "r.toml")
-    stage = ReadStage(recipe.corpus, [[]], "", "own", [])
-    stage.fields()
-    sent = ReadStage(recipe.corpus, [[]], "", "own", [])
-    sent.__dict__.update(stage.__getstate__())
-    assert sent._steps
+    plan = ReadPlan(recipe.corpus, [[]], "own", [])
+    assert plan.fields
+    sent = ReadPlan(recipe.corpus, [[]], "own", [])
+    sent.__dict__.update(plan.__getstate__())
+    assert sent.steps
     sent.close()
     words.write_text("騒音\n雑音\n", encoding="utf-8")
     with pytest.raises(InputError, match="the step threshold or one of its files changed during the build"):
-        sent._steps  # noqa: B018 - each process makes its steps
+        sent.steps  # noqa: B018 - each process makes its steps
 
 
 @pytest.mark.parametrize(
