@@ -53,7 +53,8 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, remove_tree
 from jprep.io.failpoints import failpoint
 from jprep.io.machine import cpu_count
-from jprep.train.launcher.launch import PreparedRun, load_backend
+from jprep.train.backend_loading import load_backend
+from jprep.train.launcher.launch import PreparedRun
 from jprep.train.launcher.launch import train as train_run
 
 VERSION = 1

@@ -12,10 +12,9 @@ from jprep.io.environments import read_stamp
 from jprep.plugins import plugins
 from jprep.plugins.manager import PluginInfo
 from jprep.train.backend import Backend, Finding
-from jprep.train.launcher.backend_packages import install_command
+from jprep.train.backend_loading import install_command, load_backend, load_backend_and_options
 from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
-from jprep.train.launcher.launch import load_backend, load_backend_and_options
 
 
 def check_backends() -> list[Finding]:

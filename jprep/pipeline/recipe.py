@@ -31,6 +31,7 @@ from jprep.plugins.files import (
 )
 from jprep.plugins.recipe_options import register_recipe_options
 from jprep.tokenizer.config import TokenizerConfig, check_tokenizer_config
+from jprep.train.backend_loading import load_backend
 from jprep.train.hooks.references import locate_files
 from jprep.train.job.config import TrainConfig, check_train_config
 from jprep.train.job.renamed import parse_options
@@ -282,7 +283,7 @@ def _check_backend(name: str, options: Mapping[str, Any], where: str) -> None:
     if not _is_known("backend", name, f"{where}, [train.backend]"):
         return
     try:
-        backend = plugins().get("backend", name)()
+        backend = load_backend(name)
     except JprepError:
         return
     try:

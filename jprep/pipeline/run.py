@@ -40,9 +40,10 @@ from jprep.plurals import counted
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.sources.data import training_data
 from jprep.tokenizer.train import train as train_tokenizer
+from jprep.train.backend_loading import default_backend_name
 from jprep.train.exporting import export_default, find_default_export
 from jprep.train.launcher.cross_validation import check_destinations, fold_count, fold_directories, train_folds
-from jprep.train.launcher.launch import PreparedRun, backend_name, prepare_run
+from jprep.train.launcher.launch import PreparedRun, prepare_run
 from jprep.train.launcher.launch import train as train_model
 from jprep.train.run.directory import EXPORT
 from jprep.train.trackers.check import check_trackers
@@ -254,7 +255,7 @@ def plan_run(
     paths = output_paths(Path(work), loaded.name)
     for folder in (Path(work), Path(work) / loaded.name):
         OutputDirectory(folder, RECIPE, shared=True).check()
-    chosen = backend or backend_name(loaded.train)
+    chosen = backend or default_backend_name(loaded.train)
     given = {name: Path(path) for name, path in (("corpus", corpus), ("tokenizer", tokenizer)) if path}
     check_given(steps, given.get("corpus"), given.get("tokenizer"))
     return RunPlan(

@@ -20,10 +20,10 @@ from jprep.pipeline.recipe import Recipe
 from jprep.plurals import counted
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.config import TokenizerConfig
+from jprep.train.backend_loading import backend_options, load_backend
 from jprep.train.job.config import ModelConfig
 from jprep.train.launcher.cross_validation import fold_count
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import backend_options, load_backend
 from jprep.train.models import FAMILIES, PRESETS
 from jprep.train.optimization.schedule import check_schedule
 from jprep.train.pretrained.location import check_init
@@ -92,13 +92,13 @@ def check_given(steps: list[Step], corpus: Path | None, tokenizer: Path | None) 
         DocumentEncoder(load_tokenizer(tokenizer))
 
 
-def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False) -> None:
+def check_steps(recipe: Recipe, steps: list[Step], backend_name: str, *, corpus: bool = False) -> None:
     """Find out before the first step whether what the later ones need is installed and fits.
 
     Args:
         recipe: the recipe, checked by `jprep.pipeline.recipe.load_recipe`.
         steps: the steps that will be done.
-        backend: the backend that trains.
+        backend_name: the backend that trains.
         corpus: whether a finished corpus is given.
 
     Raises:
@@ -116,8 +116,8 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         fold_count(train)
         if train.model.init:
             check_init(train)
-        planner = load_backend(backend)
-        worker_python(planner, backend_options(train, planner))
+        backend = load_backend(backend_name)
+        worker_python(backend, backend_options(train, backend))
         if train.checkpoint.mirror:
             check_mirror(train.checkpoint.mirror)
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from jprep.errors import JprepError
 from jprep.train.backend import large_pages
+from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from jprep.train.run.events import read_events
 from tests.benchmarks.training import Pairs, Side, Trial, in_turns, ours, prepare, theirs
 

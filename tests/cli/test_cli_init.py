@@ -131,8 +131,8 @@ def test_the_data_steps_run_at_scale_tiny(source: str, folder: Path, jprep: Run)
     [("cc100", "flax"), ("wikipedia", "torch"), ("text", "fairseq-xla"), ("text", "deepspeed"), ("cc100", "keras")],
 )
 def test_every_step_runs_at_scale_tiny(source: str, backend: str, folder: Path) -> None:
+    from jprep.train.backend_loading import load_backend
     from jprep.train.launcher.environments import worker_python
-    from jprep.train.launcher.launch import load_backend
 
     worker_python(load_backend(backend))
     given = ["--input", "novels.txt"] if source == "text" else []

@@ -11,9 +11,9 @@ import pytest
 
 from jprep.pipeline.recipe import Recipe, load_recipe
 from jprep.pipeline.tiny_scale import STEPS
+from jprep.train.backend_loading import backend_options, default_backend_name, load_backend
 from jprep.train.job.tracking import tracker_configs
 from jprep.train.launcher.environments import environment_path
-from jprep.train.launcher.launch import backend_name, backend_options, load_backend
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.trackers.follow import INSTALL
@@ -46,7 +46,7 @@ SMALL = ("--set", "tokenizer.vocab_size=1800", "--set", "dataset.validation=0.2"
 def skip_without_environment(recipe: Recipe) -> str:
     """Return the backend that a recipe names; skip the test where the backend or a tracker is not installed."""
     assert recipe.train
-    name = backend_name(recipe.train)
+    name = default_backend_name(recipe.train)
     backend = load_backend(name)
     needed = backend.environment(backend_options(recipe.train, backend)).name
     if "JPREP_BACKENDS" not in os.environ or not environment_path(needed).exists():

@@ -10,8 +10,8 @@ import pytest
 
 from jprep.dataset.manifest import read_dataset
 from jprep.errors import JprepError
+from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from jprep.train.run.events import metric_curve, read_events
 from tests.conftest import COMMAND, PATIENCE, environment
 from tests.fakes.trained_run import trained_run

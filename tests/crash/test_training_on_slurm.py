@@ -18,9 +18,9 @@ from jprep.testing.backend_suite.cases import STEPS, case_of, golden_curve
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner
 from jprep.testing.backend_suite.suite import PARITY
+from jprep.train.backend_loading import load_backend
 from jprep.train.hosts.watch import NODE_SECONDS
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from jprep.train.run.directory import read_plan
 from jprep.train.run.events import read_events
 from tests.conftest import COMMAND, PATIENCE, environment

@@ -13,8 +13,8 @@ import pytest
 
 from jprep.errors import MachineError
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
+from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.commit import Commit, find_checkpoint_damage, read_commit
 from jprep.train.run.events import Event, metric_curve, read_events

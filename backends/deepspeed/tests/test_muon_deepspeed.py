@@ -10,8 +10,8 @@ import pytest
 from jprep.errors import ConfigError, JprepError
 from jprep.testing.backend_suite.cases import SAVED
 from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from tests.fakes.muon_run import CASE, assert_golden_muon_run
 
 CPU: dict[str, Any] = {"device": "cpu", "threads": 1}

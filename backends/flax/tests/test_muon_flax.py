@@ -13,8 +13,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jprep.errors import ConfigError, JprepError
 from jprep.testing.backend_suite.cases import SAVED
 from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_flax.models.sharding import AXES, map_layers
 from jprep_flax.worker.optimizer import StateArrays, apply_update

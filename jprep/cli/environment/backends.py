@@ -35,7 +35,7 @@ def list_backends(as_json: bool) -> None:
       jprep backends list
     """
     from jprep.plugins import plugins
-    from jprep.train.launcher.backend_packages import install_command
+    from jprep.train.backend_loading import install_command
 
     found = [_about(name) for name in plugins().names("backend")]
     if as_json:
@@ -74,6 +74,7 @@ def install(
       jprep backends install fairseq-xla --set device=xla
     """
     from jprep.cli.common.progress import show_status
+    from jprep.train.backend_loading import load_backend_and_options
     from jprep.train.launcher.environments import (
         environment_path,
         local_distributions,
@@ -81,7 +82,6 @@ def install(
         worker_requirements,
     )
     from jprep.train.launcher.environments import install_environment as make
-    from jprep.train.launcher.launch import load_backend_and_options
 
     backend, chosen = load_backend_and_options(name, overrides)
     environment = backend.environment(chosen)
@@ -114,8 +114,8 @@ def _about(name: str, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
 
     from jprep.errors import JprepError
     from jprep.train.backend import Finding
+    from jprep.train.backend_loading import load_backend_and_options
     from jprep.train.launcher.environments import worker_python
-    from jprep.train.launcher.launch import load_backend_and_options
 
     about: dict[str, Any] = {"name": name, "version": "", "python": None, "findings": []}
     findings: list[Finding] = []

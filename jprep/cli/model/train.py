@@ -112,7 +112,8 @@ def train(
     from jprep.cli.model.same_job import note_same_job
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
-    from jprep.train.launcher.launch import backend_name, delete_earlier_run, outer_host_set, prepare_run
+    from jprep.train.backend_loading import default_backend_name
+    from jprep.train.launcher.launch import delete_earlier_run, outer_host_set, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
 
     _check_options(name, output, resume, profile, all_folds=all_folds, dry_run=dry_run)
@@ -121,7 +122,7 @@ def train(
     if loaded.train and loaded.train.data:
         kind = "conversations" if loaded.train.task == "sft" else "labelled data"
         refuse_unused(f"the recipe trains on {kind}", "dataset")
-    chosen = backend or backend_name(loaded.train)
+    chosen = backend or default_backend_name(loaded.train)
     run = output or work / loaded.name / "runs" / (name or chosen)
     run_name = name or (run.resolve().name if output else loaded.name)
     if loaded.train:

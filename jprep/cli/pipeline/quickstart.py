@@ -103,8 +103,8 @@ def _model(plan: RunPlan, corpus: Corpus, reporter: RunReporter) -> int:
     """Train, export and run a model where the backend is installed; else print how to install it."""
     from jprep.errors import JprepError
     from jprep.pipeline.run import run_step
+    from jprep.train.backend_loading import load_backend
     from jprep.train.launcher.environments import worker_python
-    from jprep.train.launcher.launch import load_backend
 
     try:
         worker_python(load_backend(_BACKEND))

@@ -17,11 +17,12 @@ from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.errors import Interrupted, JprepError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.verified_files import read_if_exists
+from jprep.train.backend_loading import backend_options, load_backend
 from jprep.train.exporting import export_default
 from jprep.train.inference.client import InferenceClient
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import PreparedRun, backend_options, load_backend, prepare_run
+from jprep.train.launcher.launch import PreparedRun, prepare_run
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.run.status import RunStatus
 
@@ -77,20 +78,20 @@ class Trained(NamedTuple):
         return 1 / status.rate if status.rate else 0.0
 
 
-def check_backend(backend: str, device: str) -> None:
+def check_backend(backend_name: str, device: str) -> None:
     """Check that models can be trained on this machine, before any data is prepared.
 
     Raises:
         ConfigError: there is no such backend.
         MachineError: it is not installed, or finds no device of this kind.
     """
-    planner = load_backend(backend)
+    backend = load_backend(backend_name)
     size = next(iter(SIZES.values()))
-    options = backend_options(train_section(size, MINIMUM_STEPS, 1, backend, device), planner)
-    worker_python(planner, options)
-    if problem := next((finding for finding in planner.check(options) if finding.level == "error"), None):
+    options = backend_options(train_section(size, MINIMUM_STEPS, 1, backend_name, device), backend)
+    worker_python(backend, options)
+    if problem := next((finding for finding in backend.check(options) if finding.level == "error"), None):
         fix = "give the budget without gpu: to train on the CPU" if device == "gpu" else problem.fix
-        raise MachineError(problem.what, where=f"--backend {backend}", fix=fix)
+        raise MachineError(problem.what, where=f"--backend {backend_name}", fix=fix)
 
 
 def run_folder(runs: Path, data: ArmData, plan: ComparisonPlan, steps: int, seed: int) -> Path:

@@ -17,8 +17,9 @@ import msgspec
 
 from jprep.testing.backend_suite.cases import Case, case_of
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_rows, write_suite_tokenizer
+from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import PreparedRun, create_run, load_backend, prepare_run, replan_of
+from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run, replan_of
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import CHECKPOINTS, checkpoints_of, read_job
 from jprep.train.run.events import Event, EventKind, metric_curve, read_events

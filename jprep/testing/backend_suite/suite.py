@@ -21,8 +21,8 @@ from jprep.testing.backend_suite.curves import (
     norm_of_first_gradient,
 )
 from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial_folders, stop_after
+from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
 from jprep.train.run.directory import read_job
@@ -303,8 +303,8 @@ class BackendSuite:
         """A checkpoint of another backend is resumed, with no difference but rounding."""
         self._requires_case(DIVIDED)
         try:
-            planner = load_backend(source_backend)
-            worker_python(planner)
+            backend = load_backend(source_backend)
+            worker_python(backend)
         except JprepError as error:
             pytest.skip(str(error))
         trained = bench.resumed_from(DIVIDED, source_backend, SAVED)

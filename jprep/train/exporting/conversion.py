@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jprep.errors import ConfigError, MachineError
+from jprep.train.backend_loading import load_backend
 from jprep.train.exporting.checkpoint_selection import select_checkpoint
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import load_backend
 from jprep.train.run.directory import read_job
 
 _FAIRSEQ = (".pt", ".pth")
@@ -122,8 +122,8 @@ def _refuse(given: Mapping[str, str], names: tuple[str, ...], kind: str) -> None
             raise ConfigError(f"--{name} is not for {kind}", where=f"--{name}", fix="remove it")
 
 
-def _run(backend: str, arguments: list[str]) -> int:
-    planner = load_backend(backend)
-    command = [str(worker_python(planner)), "-P", "-m", f"{planner.module}.convert", *arguments]
+def _run(backend_name: str, arguments: list[str]) -> int:
+    backend = load_backend(backend_name)
+    command = [str(worker_python(backend)), "-P", "-m", f"{backend.module}.convert", *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=sys.stderr)
     return done.returncode

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from jprep.plugins import plugins
+from jprep.train.backend_loading import DEFAULT_BACKEND
 from jprep.train.exporting.custom_head import has_custom_head
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
@@ -16,7 +17,6 @@ from jprep.train.models.presets import TransformersConfig
 from jprep.train.models.registry import VERSION, is_plugin_model
 
 _EXAMPLES = {"mlm": "日本の首都は<mask>である。", "sft": "日本の首都はどこですか。", "clm": "日本の"}
-_DEFAULT_BACKEND = "torch"
 
 
 def is_plugin_export(folder: Path) -> bool:
@@ -56,6 +56,6 @@ def loading_lines(job: Job, task: str) -> Iterator[str]:
 
 def _infer_lines(job: Job, task: str) -> Iterator[str]:
     able = FAMILIES[job.model["model_type"]].plugin
-    other = "" if able and _DEFAULT_BACKEND in able.models else f" --backend {job.backend}"
+    other = "" if able and DEFAULT_BACKEND in able.models else f" --backend {job.backend}"
     yield from ("With the plugin in the environment of the backend, too:", "")
     yield from ("```console", f'jprep infer . "{_EXAMPLES.get(task, "日本の文章")}"{other}', "```", "")

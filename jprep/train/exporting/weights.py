@@ -11,7 +11,7 @@ from pathlib import Path
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, read_blocks, read_header, write_tensors
-from jprep.plugins import plugins
+from jprep.train.backend_loading import load_backend
 from jprep.train.exporting.custom_head import split_head
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job.config import Job
@@ -72,8 +72,8 @@ def write_weights(
 
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:
-    planner = plugins().get("backend", job.backend)()
-    command = worker_command(planner, planner.read_options(job.options), "export", run, checkpoint, folder)
+    backend = load_backend(job.backend)
+    command = worker_command(backend, backend.read_options(job.options), "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():
         if full := disk_full_error(folder):

@@ -13,11 +13,11 @@ from jprep.errors import ConfigError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.lock import hold_lock
 from jprep.io.shared.late import exists_now
+from jprep.train.backend_loading import load_backend
 from jprep.train.hosts.find import THIS_MACHINE
 from jprep.train.hosts.requeue import REQUEUE, SLURM
 from jprep.train.hosts.submit_config import SubmitConfig
 from jprep.train.job.config import TrainConfig
-from jprep.train.launcher.launch import load_backend
 
 _SECTION = "train.submit"
 _LAST, _LOCK = "last-job", "LOCK"
@@ -106,13 +106,13 @@ def script_of(job: Job) -> str:
     return find_scheduler(SLURM).script(job)
 
 
-def check_submission(executor: str, train: TrainConfig, backend: str) -> None:
+def check_submission(executor: str, train: TrainConfig, backend_name: str) -> None:
     """Check that a training can be submitted.
 
     Args:
         executor: the executor.
         train: the recipe's `[train]`.
-        backend: the backend's name.
+        backend_name: the backend's name.
 
     Raises:
         ConfigError: the executor cannot submit a training, `[train.submit]` is wrong, or the backend uses one node.
@@ -121,9 +121,9 @@ def check_submission(executor: str, train: TrainConfig, backend: str) -> None:
         fix = "in a job of PBS or Grid Engine run `jprep train … --set train.hosts=pbs` (or grid-engine)"
         raise ConfigError(f"a training cannot be submitted to {executor!r}", where="--executor", fix=fix)
     check_submit_config(train.submit)
-    if train.submit.nodes > 1 and not load_backend(backend).several_hosts:
+    if train.submit.nodes > 1 and not load_backend(backend_name).several_hosts:
         fix = "nodes = 1, or the backend torch, deepspeed or flax"
-        raise ConfigError(f"the backend {backend} uses one node", where=f"{_SECTION}.nodes", fix=fix)
+        raise ConfigError(f"the backend {backend_name} uses one node", where=f"{_SECTION}.nodes", fix=fix)
 
 
 def check_submit_config(config: SubmitConfig) -> None:

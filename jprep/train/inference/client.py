@@ -12,7 +12,7 @@ from types import TracebackType
 import msgspec
 
 from jprep.errors import JprepError, MachineError
-from jprep.plugins import plugins
+from jprep.train.backend_loading import load_backend
 from jprep.train.inference.protocol import Request, Response
 from jprep.train.launcher.environments import worker_command
 from jprep.typed_json import decode_json
@@ -39,9 +39,8 @@ class InferenceClient:
     """
 
     def __init__(self, folder: Path, backend: str, *, on_cpu: bool = False) -> None:
-        planner = plugins().get("backend", backend)()
         self._name, self._folder = backend, folder
-        command = worker_command(planner, None, "infer", folder)
+        command = worker_command(load_backend(backend), None, "infer", folder)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         environment = os.environ | _ON_CPU if on_cpu else None
         self._process = subprocess.Popen(

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
-import inspect
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.config import apply_overrides
 from jprep.dataset.conversations.config import Chat, describe_counts
 from jprep.dataset.mix import MixConfig
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
 from jprep.io.environments import interpreter
-from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
+from jprep.train.backend_loading import backend_options, load_backend
 from jprep.train.hooks.inspection import InspectHooks, find_hooks, inspector
 from jprep.train.hooks.sources import HookSources, copy_hook_files
 from jprep.train.hosts.find import hosts_of
@@ -28,7 +25,6 @@ from jprep.train.hosts.planning import Replan, make_replan, plan_on_hosts
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
 from jprep.train.job.features import check_features
-from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.start_command import StartCommand, write_command
@@ -56,8 +52,6 @@ from jprep.train.uploads.mirror import open_mirror
 from jprep.train.uploads.mirror_url import check_mirror
 from jprep.train.uploads.push import check_destination
 
-DEFAULT_BACKEND = "torch"
-
 _WHERE = "[train]"
 
 
@@ -65,7 +59,7 @@ class RunParts(NamedTuple):
     """What the job of a run is made of besides its `[train]`; see `prepare_run`."""
 
     name: str
-    backend: str
+    backend_name: str
     run: Path
     tokenizer: Path
     dataset: Path | None
@@ -94,77 +88,27 @@ class PreparedRun(NamedTuple):
     hosts: HostSet | None = None
 
 
-def backend_name(train: TrainConfig | None) -> str:
-    """Return the backend of a `[train]` section: the one that it has options for, if exactly one; else `torch`."""
-    return next(iter(train.backend)) if train and len(train.backend) == 1 else DEFAULT_BACKEND
-
-
-def load_backend(name: str) -> Backend:
-    """Load a backend's planner.
-
-    Raises:
-        ConfigError: no such backend is installed (the message names the closest), or it does not extend `Backend`.
-    """
-    try:
-        kind = plugins().get("backend", name)
-    except ConfigError as error:
-        fix = f"{error.fix}; backends are separate packages: {install_command(name)}"
-        raise ConfigError(error.what, fix=fix) from error
-    if not (isinstance(kind, type) and issubclass(kind, Backend)) or inspect.isabstract(kind):
-        what = f"the planner of the backend {name} does not implement jprep.train.backend.Backend"
-        raise ConfigError(what, fix="install a version of the backend for this version of jprep")
-    return kind()
-
-
-def load_backend_and_options(name: str, overrides: Iterable[str]) -> tuple[Backend, Any]:
-    """Load a backend's planner, and its options without a recipe.
-
-    Args:
-        name: the backend's name.
-        overrides: `option=value` settings.
-
-    Raises:
-        ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
-    """
-    backend = load_backend(name)
-    return backend, backend.read_options(apply_overrides({}, overrides))
-
-
-def backend_options(train: TrainConfig, backend: Backend) -> Any:
-    """Return the backend's own options from a `[train]` section, checked.
-
-    Raises:
-        ConfigError: an unknown option, a value of the wrong type, or options of a backend that looks misspelt.
-    """
-    known = plugins().names("backend")
-    for other in train.backend:
-        if other not in known and (close := difflib.get_close_matches(other, known, n=1)):
-            where, fix = f"train.backend.{other}", f"did you mean {close[0]!r}?"
-            raise ConfigError(f"there is no backend {other!r}", where=where, fix=fix)
-    return backend.read_options(train.backend.get(backend.name, {}))
-
-
-def outer_host_set(section: TrainConfig | Mapping[str, Any] | None, backend: str) -> HostSet | None:
+def outer_host_set(section: TrainConfig | Mapping[str, Any] | None, backend_name: str) -> HostSet | None:
     """Return the processes of an outer launcher that run this command too; None without one.
 
     Args:
         section: the recipe's `[train]`.
-        backend: the backend's name.
+        backend_name: the backend's name.
 
     Raises:
         ConfigError: the section or its hosts cannot be used.
     """
     if not section:
         return None
-    train, planner = parse_train_config(section, _WHERE), load_backend(backend)
-    hosts = hosts_of(train, planner, backend_options(train, planner))
+    train, backend = parse_train_config(section, _WHERE), load_backend(backend_name)
+    hosts = hosts_of(train, backend, backend_options(train, backend))
     return hosts if hosts and hosts.fixed else None
 
 
 def prepare_run(
     section: TrainConfig | Mapping[str, Any] | None,
     name: str,
-    backend: str,
+    backend_name: str,
     run: Path,
     tokenizer: Path,
     dataset: Path | None,
@@ -177,7 +121,7 @@ def prepare_run(
     Args:
         section: the recipe's `[train]`, typed or as plain data. Its paths are relative to the working directory.
         name: the run's name.
-        backend: the backend's name.
+        backend_name: the backend's name.
         run: the run directory.
         tokenizer: the tokenizer's folder.
         dataset: the dataset's folder, for `clm`, `mlm` and `rtd`.
@@ -193,50 +137,50 @@ def prepare_run(
     if not section:
         fix = 'add [train] with task = "clm", model = { preset = "gpt2-small" }, steps = 10000; see docs/recipes.md'
         raise ConfigError("the recipe has no [train] section", where=_WHERE, fix=fix)
-    train, planner = parse_train_config(section, _WHERE), load_backend(backend)
-    options = backend_options(train, planner)
+    train, backend = parse_train_config(section, _WHERE), load_backend(backend_name)
+    options = backend_options(train, backend)
     run_directory(run).check()
-    sources = find_hooks(train, planner)
+    sources = find_hooks(train, backend)
     if train.checkpoint.mirror and not dry:
         check_mirror(train.checkpoint.mirror)
-    parts = RunParts(name, backend, run, tokenizer, dataset, mix)
-    job = _build_job(train, planner, options, sources, parts, dry=dry)
-    host, hosts = this_host(_python(planner, options, dry=dry)), hosts_of(train, planner, options)
-    check_family(planner, job.model, options, Path(host.python))
+    parts = RunParts(name, backend_name, run, tokenizer, dataset, mix)
+    job = _build_job(train, backend, options, sources, parts, dry=dry)
+    host, hosts = this_host(_python(backend, options, dry=dry)), hosts_of(train, backend, options)
+    check_family(backend, job.model, options, Path(host.python))
     if hosts and hosts.number:
         fix = "use `jprep train`, which joins the run of the first process"
         raise ConfigError(f"this is {hosts.names[hosts.number]}", where="train.hosts", fix=fix)
     if hosts:
-        plan = plan_on_hosts(planner, job, run.absolute(), host, hosts)
+        plan = plan_on_hosts(backend, job, run.absolute(), host, hosts)
     else:
-        plan = planner.plan(job, run.absolute(), host)  # its errors say why
-    _check_task(planner, train.task)
-    check_features(train, planner.name, planner.features)
-    return PreparedRun(planner, job, run, plan, host, sources.files if sources else {}, hosts)
+        plan = backend.plan(job, run.absolute(), host)  # its errors say why
+    _check_task(backend, train.task)
+    check_features(train, backend.name, backend.features)
+    return PreparedRun(backend, job, run, plan, host, sources.files if sources else {}, hosts)
 
 
 def build_run_job(section: TrainConfig | Mapping[str, Any], parts: RunParts) -> Job:
     """Return the job of a run, whatever machines train it; see `prepare_run`."""
-    train, planner = parse_train_config(section, _WHERE), load_backend(parts.backend)
-    options = backend_options(train, planner)
-    return _build_job(train, planner, options, find_hooks(train, planner), parts)
+    train, backend = parse_train_config(section, _WHERE), load_backend(parts.backend_name)
+    options = backend_options(train, backend)
+    return _build_job(train, backend, options, find_hooks(train, backend), parts)
 
 
 def _build_job(
     train: TrainConfig,
-    planner: Backend,
+    backend: Backend,
     options: Any,
     hooks: HookSources | None,
     parts: RunParts,
     *,
     dry: bool = False,
 ) -> Job:
-    name, backend, run, tokenizer, dataset, mix = parts
+    name, backend_name, run, tokenizer, dataset, mix = parts
     with _lists_folder(dataset, run, dry=dry) as lists:
-        computed, own = planner.result_options(options), msgspec.to_builtins(options)
-        inspect = _inspect_hooks(hooks, train, planner, options)
+        computed, own = backend.result_options(options), msgspec.to_builtins(options)
+        inspect = _inspect_hooks(hooks, train, backend, options)
         return build_job(
-            train, name, backend, own, tokenizer, dataset,
+            train, name, backend_name, own, tokenizer, dataset,
             run=run, lists=lists, mix=mix, computed=computed, inspect_hooks=inspect,
         )  # fmt: skip
 
@@ -379,11 +323,11 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
 
 
 def _inspect_hooks(
-    sources: HookSources | None, train: TrainConfig, planner: Backend, options: Any
+    sources: HookSources | None, train: TrainConfig, backend: Backend, options: Any
 ) -> InspectHooks | None:
     if not sources:
         return None
-    return inspector(sources, train, planner, worker_python(planner, options), planner.check_environment(options))
+    return inspector(sources, train, backend, worker_python(backend, options), backend.check_environment(options))
 
 
 def _python(backend: Backend, options: Any, *, dry: bool) -> Path:

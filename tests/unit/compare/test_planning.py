@@ -25,8 +25,8 @@ from jprep.compare.planning import (
 from jprep.compare.result import ComparisonPlan
 from jprep.errors import ConfigError, MachineError
 from jprep.train.backend import Finding
+from jprep.train.backend_loading import load_backend
 from jprep.train.job.config import check_train_config
-from jprep.train.launcher.launch import load_backend
 
 RATE = 3e10
 

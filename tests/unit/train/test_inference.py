@@ -41,13 +41,9 @@ TEXTS = ["日本語の<mask>です。", "  東京 <mask> , <mask>", "<mask>", "�
 
 @pytest.fixture
 def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Plugins:
-        def get(self, kind: str, name: str) -> type:
-            return Oracle
-
     for name, value in offer(Distribution(tmp_path / "distributions")).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(client, "plugins", Plugins)
+    monkeypatch.setattr(client, "load_backend", lambda name: Oracle())
     monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: main("export", *paths))
     monkeypatch.setattr(environments, "worker_python", lambda backend, options=None: Path(sys.executable))
 

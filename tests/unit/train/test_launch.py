@@ -11,10 +11,11 @@ import pytest
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io import machine
 from jprep.train.backend import Backend, Host
+from jprep.train.backend_loading import default_backend_name
 from jprep.train.job.config import TrainConfig
 from jprep.train.launcher import launch
 from jprep.train.launcher.import_probe import NotInstalledError
-from jprep.train.launcher.launch import PreparedRun, backend_name, create_run, prepare_run
+from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
 from jprep.train.run import directory
@@ -167,8 +168,8 @@ def test_a_recipe_without_a_train_section_is_refused(work: Path) -> None:
     [({}, "torch"), ({"backend": {"flax": {}}}, "flax"), ({"backend": {"flax": {}, "torch": {}}}, "torch")],
 )
 def test_the_backend_is_the_recipe_s_only_one_or_torch(section: dict[str, Any], name: str) -> None:
-    assert backend_name(msgspec.convert(section, TrainConfig)) == name
-    assert backend_name(None) == "torch"
+    assert default_backend_name(msgspec.convert(section, TrainConfig)) == name
+    assert default_backend_name(None) == "torch"
 
 
 DEVICES = "0, GPU-aa11, 81920, NVIDIA A100\n1, GPU-bb22, 40960, NVIDIA A100, small\n2, GPU-cc33, [N/A], NVIDIA GB10\n"

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, MachineError
+from jprep.train import backend_loading
 from jprep.train.backend import Backend, Environment, Finding, Plan, Target
-from jprep.train.launcher import launch
 from jprep.train.planning import checks
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
 from jprep.train.planning.memory_estimate import estimate_activations, estimate_job_memory
@@ -43,9 +43,9 @@ def test_the_base_class_has_defaults() -> None:
 def test_a_planner_that_does_not_implement_the_base_class_is_refused(
     kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "plugins", lambda: SimpleNamespace(get=lambda *_: kind))
+    monkeypatch.setattr(backend_loading, "plugins", lambda: SimpleNamespace(get=lambda *_: kind))
     with pytest.raises(ConfigError, match="the backend mine does not implement"):
-        launch.load_backend("mine")
+        backend_loading.load_backend("mine")
 
 
 def test_a_plan_is_written_with_the_key_rows() -> None:
