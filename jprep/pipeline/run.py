@@ -43,7 +43,7 @@ from jprep.tokenizer.train import train as train_tokenizer
 from jprep.train.backend_loading import default_backend_name
 from jprep.train.exporting import export_default, find_default_export
 from jprep.train.launcher.cross_validation import check_destinations, fold_count, fold_directories, train_folds
-from jprep.train.launcher.launch import PreparedRun, prepare_run
+from jprep.train.launcher.launch import PreparedRun, RunInputs, prepare_run
 from jprep.train.launcher.launch import train as train_model
 from jprep.train.run.directory import EXPORT
 from jprep.train.trackers.check import check_trackers
@@ -361,14 +361,15 @@ def _train(plan: RunPlan, reporter: RunReporter) -> int:
         raise ConfigError("the recipe has no [train]", where=recipe.name)
     if job := plan_submission(plan, reporter.command()):
         return train_in_job(plan, job, reporter)
+    inputs = RunInputs(recipe.name, plan.backend, plan.run, tokenizer)
     if plan.runs != [plan.run]:
-        code = train_folds(recipe.train, recipe.name, plan.backend, plan.run, tokenizer, through=reporter.train)
+        code = train_folds(recipe.train, inputs, through=reporter.train)
         if not code:
             reporter.folds_trained(plan.run)
         return code
     dataset = plan.paths.dataset if "dataset" in plan.steps else None
     mix = recipe.dataset.mix if recipe.dataset else None
-    prepared = prepare_run(recipe.train, recipe.name, plan.backend, plan.run, tokenizer, dataset, mix=mix)
+    prepared = prepare_run(recipe.train, inputs._replace(dataset=dataset, mix=mix))
     code = reporter.train(prepared)
     if not code:
         reporter.trained(prepared)

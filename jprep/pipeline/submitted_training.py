@@ -19,8 +19,8 @@ from jprep.io.shared.late import VISIBLE_SECONDS, exists_now
 from jprep.train.hosts.requeue import SLURM, can_requeue
 from jprep.train.hosts.submission import check_submission, submit_training, training_job
 from jprep.train.job.config import Job as TrainingJob
-from jprep.train.launcher.cross_validation import FOLDS, config_of_fold
-from jprep.train.launcher.launch import RunParts, build_run_job
+from jprep.train.launcher.cross_validation import FOLDS, config_of_fold, inputs_of_fold
+from jprep.train.launcher.launch import RunInputs, build_run_job
 from jprep.train.run.directory import checkpoints_of, read_job, same_or_longer_job
 from jprep.train.run.events import EVENTS, Event, last_end, read_events
 from jprep.train.run.log import Say
@@ -145,12 +145,13 @@ def _build_job(plan: RunPlan, run: Path) -> TrainingJob:
     recipe, tokenizer = plan.recipe, plan.paths.tokenizer
     if recipe.train is None:
         raise ConfigError("the recipe has no [train]", where=recipe.name)
+    inputs = RunInputs(recipe.name, plan.backend, run, tokenizer)
     if run != plan.run:
         section = config_of_fold(recipe.train, plan.runs.index(run), run.name)
-        return build_run_job(section, RunParts(f"{recipe.name}/{run.name}", plan.backend, run, tokenizer, None))
+        return build_run_job(section, inputs_of_fold(inputs, run))
     dataset = plan.paths.dataset if "dataset" in plan.steps else None
     mix = recipe.dataset.mix if recipe.dataset else None
-    return build_run_job(recipe.train, RunParts(recipe.name, plan.backend, run, tokenizer, dataset, mix))
+    return build_run_job(recipe.train, inputs._replace(dataset=dataset, mix=mix))
 
 
 def _events(run: Path) -> list[Event]:

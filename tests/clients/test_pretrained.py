@@ -24,7 +24,7 @@ from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export
 from jprep.train.inference.masked_text import masked_request
 from jprep.train.inference.pipeline import InferencePipeline
-from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
+from jprep.train.launcher.launch import PreparedRun, RunInputs, create_run, prepare_run
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.optimization.schedule import learning_rate
 from jprep.train.pretrained.weights import open_weights
@@ -87,7 +87,7 @@ def prepare(made: Made, run: Path, backend: str) -> PreparedRun:
         "labelled": {"pair": "pair", "length": LENGTH}, "log_every": 1, "trackers": [],
         "optimizer": {"lr": 0.005}, "schedule": {"warmup": 3}, "backend": {backend: {"device": "cpu"}},
     }  # fmt: skip
-    prepared = prepare_run(section, "finetune", backend, run, made.model, None)
+    prepared = prepare_run(section, RunInputs("finetune", backend, run, made.model))
     create_run(prepared)
     return prepared
 

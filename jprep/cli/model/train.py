@@ -20,7 +20,7 @@ from jprep.io.escaping import one_line
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
     from jprep.train.job.config import TrainConfig
-    from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.launcher.launch import PreparedRun, RunInputs
     from jprep.train.launcher.start_command import StartCommand
     from jprep.train.planning.cost import Price
     from jprep.train.run.profile import ProfileSteps
@@ -113,7 +113,7 @@ def train(
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
     from jprep.train.backend_loading import default_backend_name
-    from jprep.train.launcher.launch import delete_earlier_run, outer_host_set, prepare_run
+    from jprep.train.launcher.launch import RunInputs, delete_earlier_run, outer_host_set, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
 
     _check_options(name, output, resume, profile, all_folds=all_folds, dry_run=dry_run)
@@ -138,10 +138,11 @@ def train(
             raise click.UsageError(f"--all-folds trains several runs, and {outer.source} are for one")
         if outer.number:
             return _join(loaded.train, run, outer.number)
-    if all_folds and not dry_run:
-        return _train_folds(loaded.train, run_name, chosen, run, tokenizer, restart=restart, as_json=as_json)
     mix = loaded.dataset.mix if loaded.dataset else None
-    prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, mix=mix, dry=dry_run)
+    inputs = RunInputs(run_name, chosen, run, tokenizer, dataset, mix)
+    if all_folds and not dry_run:
+        return _train_folds(loaded.train, inputs, restart=restart, as_json=as_json)
+    prepared = prepare_run(loaded.train, inputs, dry=dry_run)
     if dry_run:
         return show_plan(prepared, price, as_json=as_json)
     if restart:
@@ -155,26 +156,17 @@ def train(
     return code
 
 
-def _train_folds(
-    train: TrainConfig | None,
-    name: str,
-    backend: str,
-    run: Path,
-    tokenizer: Path,
-    *,
-    restart: bool,
-    as_json: bool,
-) -> int:
+def _train_folds(train: TrainConfig | None, inputs: RunInputs, *, restart: bool, as_json: bool) -> int:
     """Train once for each fold, and print the means; return the exit code."""
     from jprep.train.launcher.cross_validation import train_folds
     from jprep.train.launcher.time_limit import ignore_time_limit
 
-    code = train_folds(train or {}, name, backend, run, tokenizer, through=run_training, restart=restart)
+    code = train_folds(train or {}, inputs, through=run_training, restart=restart)
     if not code:
         ignore_time_limit()
-        show_folds(run, as_json=as_json)
+        show_folds(inputs.run, as_json=as_json)
         if not as_json:
-            _next_of_folds(run)
+            _next_of_folds(inputs.run)
     return code
 
 

@@ -22,7 +22,7 @@ from jprep.train.exporting import export_default
 from jprep.train.inference.client import InferenceClient
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import PreparedRun, prepare_run
+from jprep.train.launcher.launch import PreparedRun, RunInputs, prepare_run
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.run.status import RunStatus
 
@@ -117,7 +117,7 @@ def train_model(data: ArmData, plan: ComparisonPlan, steps: int, seed: int, runs
     begun = time.monotonic()
     run = run_folder(runs, data, plan, steps, seed)
     section = train_section(plan.size, steps, seed, plan.backend, plan.device)
-    prepared = prepare_run(section, NAME, plan.backend, run, data.tokenizer, data.dataset)
+    prepared = prepare_run(section, RunInputs(NAME, plan.backend, run, data.tokenizer, data.dataset))
     if code := train(prepared):
         if code == Interrupted.exit_code:
             raise Interrupted("the comparison was interrupted; finished models are kept")

@@ -12,7 +12,7 @@ import msgspec
 from jprep.errors import JprepError
 from jprep.pipeline.recipe import Recipe
 from jprep.train.job.config import Job, TrainConfig
-from jprep.train.launcher.launch import PreparedRun, prepare_run
+from jprep.train.launcher.launch import PreparedRun, RunInputs, prepare_run
 from jprep.train.planning.duration import duration_warnings, estimate_duration
 from jprep.train.planning.memory_fit import MemoryFit, default_target, judge_plan
 from jprep.train.planning.storage import HostMemory, estimate_host_memory, estimate_storage
@@ -62,7 +62,7 @@ def estimate_training(
     train = recipe.train or TrainConfig(task="clm")
     counted = train if train.steps else msgspec.structs.replace(train, steps=_MANY_STEPS, epochs=0.0)
     try:
-        prepared = prepare_run(counted, recipe.name, backend, run, tokenizer, dataset, dry=True)
+        prepared = prepare_run(counted, RunInputs(recipe.name, backend, run, tokenizer, dataset), dry=True)
     except JprepError as error:
         unknown = f"unknown: {error.what}"
         warnings = [f"the training cannot be planned: {error.what}"]

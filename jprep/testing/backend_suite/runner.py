@@ -19,7 +19,7 @@ from jprep.testing.backend_suite.cases import Case, case_of
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_rows, write_suite_tokenizer
 from jprep.train.backend_loading import load_backend
 from jprep.train.launcher.environments import worker_python
-from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run, replan_of
+from jprep.train.launcher.launch import PreparedRun, RunInputs, create_run, prepare_run, replan_of
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import CHECKPOINTS, checkpoints_of, read_job
 from jprep.train.run.events import Event, EventKind, metric_curve, read_events
@@ -121,7 +121,7 @@ class SuiteRunner:
         section = chosen.section | self._data(chosen) | changes | {"backend": {backend: options}}
         tokenizer = self._shared("tokenizer", chosen.special, write_suite_tokenizer)
         dataset = None if "data" in section else self._shared("dataset", chosen.special, write_suite_dataset)
-        prepared = prepare_run(section, name, backend, run, tokenizer, dataset)
+        prepared = prepare_run(section, RunInputs(name, backend, run, tokenizer, dataset))
         create_run(prepared)
         return prepared
 

@@ -17,7 +17,7 @@ from jprep.io.atomic import write_atomic
 from jprep.train.job.config import TrainConfig, parse_train_config
 from jprep.train.job.push import PushConfig
 from jprep.train.job.tracking import TrackerConfig, TrackerName
-from jprep.train.launcher.launch import PreparedRun, prepare_run, train
+from jprep.train.launcher.launch import PreparedRun, RunInputs, prepare_run, train
 from jprep.train.results.deletion import check_restart, delete_run
 from jprep.train.run.directory import fold_runs, read_job, run_directory
 from jprep.train.run.events import read_events
@@ -84,10 +84,7 @@ def fold_directories(run: Path, number: int) -> list[Path]:
 
 def train_folds(
     section: TrainConfig | Mapping[str, Any],
-    name: str,
-    backend: str,
-    run: Path,
-    tokenizer: Path,
+    inputs: RunInputs,
     *,
     through: Callable[[PreparedRun], int] = train,
     restart: bool = False,
@@ -98,10 +95,7 @@ def train_folds(
 
     Args:
         section: the recipe's raw `[train]`, without `fold`.
-        name: the run's name.
-        backend: the backend's name.
-        run: the folder of the folds' run directories.
-        tokenizer: the tokenizer's folder.
+        inputs: what else the runs are made from: `run` is the parent of their directories, and a dataset is not used.
         through: trains one run, and returns its exit code.
         restart: delete the earlier runs of all folds before the first one is trained.
 
@@ -113,16 +107,16 @@ def train_folds(
         JprepError: see `jprep.train.launcher.launch.prepare_run` and `train`.
     """
     train_config = parse_train_config(section, "[train]")
-    folders = fold_directories(run, _number(train_config))
-    OutputDirectory(run, KIND).check()
+    folders = fold_directories(inputs.run, _number(train_config))
+    OutputDirectory(inputs.run, KIND).check()
     for fold, folder in enumerate(folders):
         fold_config = config_of_fold(train_config, fold, folder.name)
-        prepared = prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)
+        prepared = prepare_run(fold_config, inputs_of_fold(inputs, folder))
         if restart and not fold:
             _delete_folds(train_config, folders)
         if code := through(prepared):
             return code
-    write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
+    write_atomic(inputs.run / FOLDS, encode_checksummed(summarize_folds(inputs.name, folders), indent=1))
     return 0
 
 
@@ -155,6 +149,16 @@ def config_of_fold(train: TrainConfig, fold: int, name: str) -> TrainConfig:
     checkpoint = msgspec.structs.replace(train.checkpoint, mirror=fold_mirror(train.checkpoint.mirror, name))
     push, trackers = _push_of(train.push, name), [_tracker_of(one, name) for one in train.trackers]
     return msgspec.structs.replace(train, fold=fold, checkpoint=checkpoint, push=push, trackers=trackers)
+
+
+def inputs_of_fold(inputs: RunInputs, folder: Path) -> RunInputs:
+    """Return the inputs of the run of one fold, which is trained on labelled data.
+
+    Args:
+        inputs: those of all folds.
+        folder: the run directory of the fold.
+    """
+    return inputs._replace(name=f"{inputs.name}/{folder.name}", run=folder, dataset=None, mix=None)
 
 
 def check_destinations(train: TrainConfig, say: Say) -> None:

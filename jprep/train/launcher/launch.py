@@ -55,14 +55,23 @@ from jprep.train.uploads.push import check_destination
 _WHERE = "[train]"
 
 
-class RunParts(NamedTuple):
-    """What the job of a run is made of besides its `[train]`; see `prepare_run`."""
+class RunInputs(NamedTuple):
+    """What a run is made from besides the recipe's `[train]`.
+
+    Attributes:
+        name: the run's name.
+        backend_name: the backend's name.
+        run: the run directory.
+        tokenizer: the tokenizer's folder.
+        dataset: the dataset's folder, for `clm`, `mlm` and `rtd`.
+        mix: how the sources of the dataset are mixed: the recipe's `[dataset.mix]`.
+    """
 
     name: str
     backend_name: str
     run: Path
     tokenizer: Path
-    dataset: Path | None
+    dataset: Path | None = None
     mix: MixConfig | None = None
 
 
@@ -106,26 +115,13 @@ def outer_host_set(section: TrainConfig | Mapping[str, Any] | None, backend_name
 
 
 def prepare_run(
-    section: TrainConfig | Mapping[str, Any] | None,
-    name: str,
-    backend_name: str,
-    run: Path,
-    tokenizer: Path,
-    dataset: Path | None,
-    *,
-    mix: MixConfig | None = None,
-    dry: bool = False,
+    section: TrainConfig | Mapping[str, Any] | None, inputs: RunInputs, *, dry: bool = False
 ) -> PreparedRun:
     """Plan a run. Nothing is written but lists of the dataset's samples; if `dry`, nothing at all.
 
     Args:
         section: the recipe's `[train]`, typed or as plain data. Its paths are relative to the working directory.
-        name: the run's name.
-        backend_name: the backend's name.
-        run: the run directory.
-        tokenizer: the tokenizer's folder.
-        dataset: the dataset's folder, for `clm`, `mlm` and `rtd`.
-        mix: how the sources of the dataset are mixed: the recipe's `[dataset.mix]`.
+        inputs: what else the run is made from.
         dry: if the backend is not installed, plan for the environment that `jprep backends install` would create.
 
     Raises:
@@ -137,33 +133,32 @@ def prepare_run(
     if not section:
         fix = 'add [train] with task = "clm", model = { preset = "gpt2-small" }, steps = 10000; see docs/recipes.md'
         raise ConfigError("the recipe has no [train] section", where=_WHERE, fix=fix)
-    train, backend = parse_train_config(section, _WHERE), load_backend(backend_name)
+    train, backend = parse_train_config(section, _WHERE), load_backend(inputs.backend_name)
     options = backend_options(train, backend)
-    run_directory(run).check()
+    run_directory(inputs.run).check()
     sources = find_hooks(train, backend)
     if train.checkpoint.mirror and not dry:
         check_mirror(train.checkpoint.mirror)
-    parts = RunParts(name, backend_name, run, tokenizer, dataset, mix)
-    job = _build_job(train, backend, options, sources, parts, dry=dry)
+    job = _build_job(train, backend, options, sources, inputs, dry=dry)
     host, hosts = this_host(_python(backend, options, dry=dry)), hosts_of(train, backend, options)
     check_family(backend, job.model, options, Path(host.python))
     if hosts and hosts.number:
         fix = "use `jprep train`, which joins the run of the first process"
         raise ConfigError(f"this is {hosts.names[hosts.number]}", where="train.hosts", fix=fix)
     if hosts:
-        plan = plan_on_hosts(backend, job, run.absolute(), host, hosts)
+        plan = plan_on_hosts(backend, job, inputs.run.absolute(), host, hosts)
     else:
-        plan = backend.plan(job, run.absolute(), host)  # its errors say why
+        plan = backend.plan(job, inputs.run.absolute(), host)  # its errors say why
     _check_task(backend, train.task)
     check_features(train, backend.name, backend.features)
-    return PreparedRun(backend, job, run, plan, host, sources.files if sources else {}, hosts)
+    return PreparedRun(backend, job, inputs.run, plan, host, sources.files if sources else {}, hosts)
 
 
-def build_run_job(section: TrainConfig | Mapping[str, Any], parts: RunParts) -> Job:
+def build_run_job(section: TrainConfig | Mapping[str, Any], inputs: RunInputs) -> Job:
     """Return the job of a run, whatever machines train it; see `prepare_run`."""
-    train, backend = parse_train_config(section, _WHERE), load_backend(parts.backend_name)
+    train, backend = parse_train_config(section, _WHERE), load_backend(inputs.backend_name)
     options = backend_options(train, backend)
-    return _build_job(train, backend, options, find_hooks(train, backend), parts)
+    return _build_job(train, backend, options, find_hooks(train, backend), inputs)
 
 
 def _build_job(
@@ -171,17 +166,17 @@ def _build_job(
     backend: Backend,
     options: Any,
     hooks: HookSources | None,
-    parts: RunParts,
+    inputs: RunInputs,
     *,
     dry: bool = False,
 ) -> Job:
-    name, backend_name, run, tokenizer, dataset, mix = parts
-    with _lists_folder(dataset, run, dry=dry) as lists:
+    """Build the job of a run. With `dry`, lists of the dataset's samples are deleted again."""
+    with _lists_folder(inputs.dataset, inputs.run, dry=dry) as lists:
         computed, own = backend.result_options(options), msgspec.to_builtins(options)
         inspect = _inspect_hooks(hooks, train, backend, options)
         return build_job(
-            train, name, backend_name, own, tokenizer, dataset,
-            run=run, lists=lists, mix=mix, computed=computed, inspect_hooks=inspect,
+            train, inputs.name, inputs.backend_name, own, inputs.tokenizer, inputs.dataset,
+            run=inputs.run, lists=lists, mix=inputs.mix, computed=computed, inspect_hooks=inspect,
         )  # fmt: skip
 
 

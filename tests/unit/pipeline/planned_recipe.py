@@ -21,7 +21,7 @@ from jprep.train.job import build
 from jprep.train.job.config import Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary
 from jprep.train.job.intervals import is_interval_end
-from jprep.train.launcher.launch import prepare_run
+from jprep.train.launcher.launch import RunInputs, prepare_run
 from jprep.train.optimization.schedule import learning_rate
 from tests.conftest import ROOT
 from tests.fakes.hugging_face import write_bert
@@ -129,7 +129,7 @@ def plan_recipe(name: str, folder: Path) -> Planned:
     planned = plan_run(path, set=machine | init | data, tokenizer=tokenizer, work=folder / "work")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "summarize_dataset", lambda *_: DataSummary(ROWS, (), {"dataset": ""}))
-        prepared = prepare_run(planned.recipe.train, name, planned.backend, planned.run, tokenizer, None, dry=True)
+        prepared = prepare_run(planned.recipe.train, RunInputs(name, planned.backend, planned.run, tokenizer), dry=True)
     train = prepared.job.train
     return Planned(recipe, train, planned.backend, prepared.job, prepared.plan, load_tokenizer(tokenizer))
 

@@ -16,6 +16,7 @@ from jprep.train.job.config import parse_train_config
 from jprep.train.job.tracking import TrackerConfig
 from jprep.train.launcher import launch
 from jprep.train.launcher.cross_validation import config_of_fold, read_folds, train_folds
+from jprep.train.launcher.launch import RunInputs
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
 from tests.fakes.labelled_run import rows, section, tokenizer
@@ -44,7 +45,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def train(workspace: Path, **changes: Any) -> int:
     given = section(workspace / "rows.jsonl", steps=6, **changes)
-    return train_folds(given, "rows", "numpy", workspace / "run", workspace / "tokenizer")
+    return train_folds(given, RunInputs("rows", "numpy", workspace / "run", workspace / "tokenizer"))
 
 
 def starts(workspace: Path) -> list[int]:

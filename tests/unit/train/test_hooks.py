@@ -24,7 +24,7 @@ from jprep.train.hooks.references import parse_reference
 from jprep.train.hooks.sources import read_hook_sources
 from jprep.train.job.config import Job, TrainConfig
 from jprep.train.launcher import launch
-from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
+from jprep.train.launcher.launch import PreparedRun, RunInputs, create_run, prepare_run
 from jprep.train.run.directory import read_job
 from jprep.train.worker.metrics import Metrics
 from tests.fakes.numpy_backend import Numpy
@@ -248,7 +248,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def prepared(work: Path, **hooks: Any) -> PreparedRun:
     changes = {"hooks": hooks} if hooks else {}
-    return prepare_run(SECTION | changes, "one", "numpy", Path("run"), work / "tokenizer", work / "dataset")
+    return prepare_run(SECTION | changes, RunInputs("one", "numpy", Path("run"), work / "tokenizer", work / "dataset"))
 
 
 def test_a_run_keeps_the_code_that_it_began_with(work: Path):
@@ -280,9 +280,9 @@ def test_the_head_becomes_part_of_the_model(work: Path, tmp_path: Path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n')
     section = SECTION | {"task": "classify", "data": [str(rows)]}
-    tokenizer = work / "tokenizer"
-    plain = prepare_run(section, "one", "numpy", Path("run"), tokenizer, None).job
-    hooked = prepare_run(section | {"hooks": {"head": "losses.py:loss"}}, "one", "numpy", Path("run"), tokenizer, None)
+    inputs = RunInputs("one", "numpy", Path("run"), work / "tokenizer")
+    plain = prepare_run(section, inputs).job
+    hooked = prepare_run(section | {"hooks": {"head": "losses.py:loss"}}, inputs)
     assert hooked.job.model["head_parameters"] == {"out.weight": [2, 128], "scale": []}
     dense = 128 * 128 + 128  # of RoBERTa's own head
     assert hooked.job.parameters == plain.parameters - dense - 2 + 1

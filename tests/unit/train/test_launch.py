@@ -15,7 +15,7 @@ from jprep.train.backend_loading import default_backend_name
 from jprep.train.job.config import TrainConfig
 from jprep.train.launcher import launch
 from jprep.train.launcher.import_probe import NotInstalledError
-from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
+from jprep.train.launcher.launch import PreparedRun, RunInputs, create_run, prepare_run
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
 from jprep.train.run import directory
@@ -40,7 +40,11 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def prepared(work: Path, run: Path = Path("run"), **changes: Any) -> PreparedRun:
-    return prepare_run(SECTION | changes, "one", "numpy", run, work / "tokenizer", work / "dataset")
+    return prepare_run(SECTION | changes, inputs(work, run))
+
+
+def inputs(work: Path, run: Path = Path("run")) -> RunInputs:
+    return RunInputs("one", "numpy", run, work / "tokenizer", work / "dataset")
 
 
 def test_preparing_a_run_writes_nothing(work: Path, tmp_path: Path) -> None:
@@ -106,9 +110,7 @@ def test_damaged_initial_weights_are_written_again(work: Path) -> None:
 
 def test_a_dry_run_writes_no_list_of_samples(work: Path, tmp_path: Path) -> None:
     before = digests(tmp_path)
-    prepare_run(
-        SECTION | {"packing": "complete"}, "one", "numpy", Path("run"), work / "tokenizer", work / "dataset", dry=True
-    )
+    prepare_run(SECTION | {"packing": "complete"}, inputs(work), dry=True)
     assert digests(tmp_path) == before
 
 
@@ -151,15 +153,12 @@ def test_without_an_environment_only_a_dry_run_is_planned(work: Path, monkeypatc
     monkeypatch.setenv("JPREP_BACKENDS", "/nowhere")
     with pytest.raises(MachineError, match="not installed"):
         prepared(work)
-    places = work / "tokenizer", work / "dataset"
-    assert (
-        prepare_run(SECTION, "one", "numpy", Path("run"), *places, dry=True).host.python == "/nowhere/numpy/bin/python"
-    )
+    assert prepare_run(SECTION, inputs(work), dry=True).host.python == "/nowhere/numpy/bin/python"
 
 
 def test_a_recipe_without_a_train_section_is_refused(work: Path) -> None:
     with pytest.raises(ConfigError, match=r"no \[train\] section") as caught:
-        prepare_run({}, "one", "numpy", Path("run"), work / "tokenizer", None)
+        prepare_run({}, inputs(work))
     assert "[train]" in caught.value.fix
 
 
