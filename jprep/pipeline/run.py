@@ -363,7 +363,7 @@ def _train(plan: RunPlan, reporter: RunReporter) -> int:
         return train_in_job(plan, job, reporter)
     inputs = RunInputs(recipe.name, plan.backend, plan.run, tokenizer)
     if plan.runs != [plan.run]:
-        code = train_folds(recipe.train, inputs, through=reporter.train)
+        code = train_folds(recipe.train, inputs, train_one=reporter.train)
         if not code:
             reporter.folds_trained(plan.run)
         return code

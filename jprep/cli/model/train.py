@@ -161,7 +161,7 @@ def _train_folds(train: TrainConfig | None, inputs: RunInputs, *, restart: bool,
     from jprep.train.launcher.cross_validation import train_folds
     from jprep.train.launcher.time_limit import ignore_time_limit
 
-    code = train_folds(train or {}, inputs, through=run_training, restart=restart)
+    code = train_folds(train or {}, inputs, train_one=run_training, restart=restart)
     if not code:
         ignore_time_limit()
         show_folds(inputs.run, as_json=as_json)

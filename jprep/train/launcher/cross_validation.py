@@ -86,7 +86,7 @@ def train_folds(
     section: TrainConfig | Mapping[str, Any],
     inputs: RunInputs,
     *,
-    through: Callable[[PreparedRun], int] = train,
+    train_one: Callable[[PreparedRun], int] = train,
     restart: bool = False,
 ) -> int:
     """Train a job for each of its folds in RUN/fold-0, RUN/fold-1, …, and write the summary RUN/folds.json.
@@ -96,7 +96,7 @@ def train_folds(
     Args:
         section: the recipe's raw `[train]`, without `fold`.
         inputs: what else the runs are made from: `run` is the parent of their directories, and a dataset is not used.
-        through: trains one run, and returns its exit code.
+        train_one: trains one run, and returns its exit code.
         restart: delete the earlier runs of all folds before the first one is trained.
 
     Returns:
@@ -107,14 +107,14 @@ def train_folds(
         JprepError: see `jprep.train.launcher.launch.prepare_run` and `train`.
     """
     train_config = parse_train_config(section, "[train]")
-    folders = fold_directories(inputs.run, _number(train_config))
+    folders = fold_directories(inputs.run, _required_fold_count(train_config))
     OutputDirectory(inputs.run, KIND).check()
     for fold, folder in enumerate(folders):
         fold_config = config_of_fold(train_config, fold, folder.name)
         prepared = prepare_run(fold_config, inputs_of_fold(inputs, folder))
         if restart and not fold:
             _delete_folds(train_config, folders)
-        if code := through(prepared):
+        if code := train_one(prepared):
             return code
     write_atomic(inputs.run / FOLDS, encode_checksummed(summarize_folds(inputs.name, folders), indent=1))
     return 0
@@ -199,7 +199,7 @@ def summarize_folds(name: str, runs: Iterable[Path]) -> FoldsSummary:
         figures.append(measured[-1].figures if measured else {})
         steps.append(measured[-1].step if measured else 0)
     names = dict.fromkeys(name for one in figures for name in one)
-    return FoldsSummary(name, jobs, {name: _figure([one.get(name) for one in figures]) for name in names}, steps)
+    return FoldsSummary(name, jobs, {name: _summarize([one.get(name) for one in figures]) for name in names}, steps)
 
 
 def _push_of(push: PushConfig, fold: str) -> PushConfig:
@@ -214,13 +214,13 @@ def _tracker_of(tracker: TrackerName | TrackerConfig, fold: str) -> TrackerName 
     return msgspec.structs.replace(tracker, name=f"{tracker.name}-{fold}")
 
 
-def _figure(each: list[float | None]) -> MetricSummary:
+def _summarize(each: list[float | None]) -> MetricSummary:
     known = [value for value in each if value is not None]
     mean = statistics.fmean(known) if known else None
     return MetricSummary(mean, statistics.stdev(known) if len(known) > 1 else None, each)
 
 
-def _number(section: TrainConfig) -> int:
+def _required_fold_count(section: TrainConfig) -> int:
     number = fold_count(msgspec.structs.replace(section, fold=None))
     if not number:
         fix = "set labelled.folds, e.g. to 5, without validation_data"
