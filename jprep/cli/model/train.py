@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from jprep.train.launcher.start_command import StartCommand
     from jprep.train.planning.cost import Price
     from jprep.train.run.profile import ProfileSteps
-    from jprep.train.run.status import RunStatus
 
 _LEAST_TIMEOUT = 10.0  # minutes to wait for the first of several processes
 _ONCE = ("--resume", "--profile")  # options of one start that are not repeated
@@ -311,9 +310,10 @@ def _number(value: float | None) -> str:
 def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     """Print the figures of a run, and the commands that usually follow."""
     from jprep.train.job.best import is_best_kept
+    from jprep.train.run.status import read_status
     from jprep.train.trackers.tensorboard import viewed_folder
 
-    run, job, status = prepared.run, prepared.job, _read_status(prepared)
+    run, job, status = prepared.run, prepared.job, read_status(prepared.run)
     if as_json:
         about = {"run": str(run), "name": job.name, "backend": job.backend, "code": code, "steps": job.steps}
         rate = {"step": status.step, "saved": status.saved, "steps_per_second": status.rate}
@@ -331,8 +331,9 @@ def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
 def show_figures(prepared: PreparedRun) -> None:
     """Print steps, throughput, loss and validation figures of a run."""
     from jprep.cli.model.training_progress import format_throughput
+    from jprep.train.run.status import read_status
 
-    status = _read_status(prepared)
+    status = read_status(prepared.run)
     shown = {"steps": f"{status.step:,}"}
     if status.rate:
         shown["throughput"] = format_throughput(status.rate, prepared.job)
@@ -341,12 +342,3 @@ def show_figures(prepared: PreparedRun) -> None:
     width = max(map(display_width, shown))
     for name, figure in shown.items():
         echo(f"  {pad(name, width)}  {figure}")
-
-
-def _read_status(prepared: PreparedRun) -> RunStatus:
-    from jprep.train.run.events import read_events
-    from jprep.train.run.status import RunStatus
-
-    status = RunStatus()
-    status.add(read_events(prepared.run))
-    return status

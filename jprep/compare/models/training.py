@@ -24,7 +24,7 @@ from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import PreparedRun, RunInputs, prepare_run
 from jprep.train.run.events import metric_curve, read_events
-from jprep.train.run.status import RunStatus
+from jprep.train.run.status import read_status
 
 Train = Callable[[PreparedRun], int]
 """Trains a prepared run to its end, or resumes it; returns the exit code."""
@@ -73,9 +73,8 @@ class Trained(NamedTuple):
 
     def seconds_per_step(self) -> float:
         """Return the seconds of a step without the first ones; 0 if unknown."""
-        status = RunStatus()
-        status.add(read_events(self.run))
-        return 1 / status.rate if status.rate else 0.0
+        rate = read_status(self.run).rate
+        return 1 / rate if rate else 0.0
 
 
 def check_backend(backend_name: str, device: str) -> None:

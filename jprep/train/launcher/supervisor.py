@@ -38,7 +38,7 @@ from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_s
 from jprep.train.run.profile import PROFILE
 from jprep.train.run.ranks import clear_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, is_complete, rewind
-from jprep.train.run.status import RunStatus
+from jprep.train.run.status import read_status
 from jprep.train.trackers.follow import track_run
 from jprep.train.uploads.background import BackgroundTask, background_tasks
 from jprep.train.uploads.mirror import Mirror, mirroring
@@ -243,9 +243,7 @@ class _Supervisor:
 
     def _logged_step(self) -> int:
         """Return the last logged step."""
-        status = RunStatus()
-        status.add(read_events(self._run))
-        return status.step
+        return read_status(self._run).step
 
     def _read_events(self) -> None:
         """Read the events since the last call, and keep those that end an attempt."""

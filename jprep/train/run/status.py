@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from jprep.train.run.events import Event
+from jprep.train.run.events import Event, read_events
 
 
 class RunStatus:
@@ -51,3 +52,10 @@ class RunStatus:
             self.rate = (event.step - step) / (event.time - time)
         if not self._warm:
             self._since, self._warm = (event.time, event.step), True
+
+
+def read_status(run: Path) -> RunStatus:
+    """Return the state of a run after all of its events so far."""
+    status = RunStatus()
+    status.add(read_events(run))
+    return status
