@@ -131,7 +131,7 @@ def pending_downloads(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:
 def _is_transformers(model: ModelConfig) -> bool:
     """Return whether transformers has a class for a model, as far as its section says: not for a plugin's family."""
     kind = str((PRESETS.get(model.preset, {}) | model.config).get("model_type"))
-    return kind not in FAMILIES or FAMILIES[kind].plugin is None
+    return FAMILIES.plugin_of(kind) is None
 
 
 def summarize_steps(

@@ -16,6 +16,7 @@ from jprep.train.run.directory import read_job
 from jprep_deepspeed.backend import DeepSpeed
 from jprep_deepspeed.options import Options
 from jprep_deepspeed.planning import checks
+from jprep_torch.planning import checks as torch_checks
 from tests.fakes.trained_run import trained_run
 
 PYTHON = "/environment/bin/python"
@@ -98,7 +99,7 @@ def test_check_reports_what_would_make_a_run_fail(
 ) -> None:
     monkeypatch.setattr(core_checks, "worker_python", lambda backend, options: Path("python"))
     monkeypatch.setattr(checks, "_versions", lambda python: f"0.19.8 2.13 5.0 {gpus}")
-    monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"] * here)
+    monkeypatch.setattr(torch_checks, "accelerators", lambda: ["a GPU"] * here)
     assert DeepSpeed().check(Options(**options))[-1].level == level
 
 

@@ -65,6 +65,14 @@ class FamilyTable(Mapping[str, ModelFamily]):
         """Return whether there is a family of this name, which need not be loaded for it."""
         return name in self._built_in or name in _registered_names()
 
+    def plugin_of(self, name: str) -> Family | None:
+        """Return a plugin's description of a family; None for a built-in or unknown one.
+
+        Raises:
+            ConfigError: it cannot be loaded, or is incomplete.
+        """
+        return self[name].plugin if name in self else None
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, those of plugins last."""
         return iter(dict.fromkeys([*self._built_in, *_registered_names()]))

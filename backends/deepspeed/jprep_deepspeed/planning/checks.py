@@ -9,11 +9,11 @@ from jprep.errors import ConfigError
 from jprep.train.backend import Backend, Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
-from jprep.train.planning.checks import check_no_8bit_averages, check_ranges, inspect_environment, missing_device
-from jprep.train.planning.host import accelerators
-from jprep.train.planning.machine import check_machine, planned_elsewhere
+from jprep.train.planning.checks import check_no_8bit_averages, check_ranges, inspect_environment
+from jprep.train.planning.machine import check_machine
 from jprep_deepspeed.options import SECTION, Options
 from jprep_deepspeed.planning.launch import DEFAULT_PORT
+from jprep_torch.planning.checks import find_missing_device
 
 _VERSIONS = (
     "import torch, transformers, importlib.metadata as m;"
@@ -62,21 +62,13 @@ def environment_findings(backend: Backend, options: Options) -> list[Finding]:
     def describe(python: Path) -> list[Finding]:
         deepspeed, torch, transformers, gpus = _versions(python).split()
         versions = f"DeepSpeed {deepspeed}, PyTorch {torch}, transformers {transformers}, {gpus} usable GPUs"
-        return [Finding(versions), *_missing_gpu(options, int(gpus)), *_port(options)]
+        return [Finding(versions), *find_missing_device(options, options.device, "GPU", int(gpus)), *_port(options)]
 
     return inspect_environment(backend, options, describe)
 
 
 def _versions(python: Path) -> str:
     return probe_output(python, _VERSIONS)
-
-
-def _missing_gpu(options: Options, gpus: int) -> list[Finding]:
-    needed = options.device == "cuda" or options.gpu or (options.device == "auto" and accelerators())
-    if gpus or not needed:
-        return []
-    fix = 'set device = "cpu", or install a PyTorch that is built for this GPU'
-    return [missing_device("PyTorch", "GPU", fix, planned_elsewhere=planned_elsewhere(options))]
 
 
 def _port(options: Options) -> list[Finding]:

@@ -35,7 +35,7 @@ def check_options(job: Job, options: Options) -> None:
         raise ConfigError(what, where=f"{SECTION}.coordinator", fix=fix)
     check_no_8bit_averages(job, "flax")
     model_type = job.model["model_type"]
-    plugin = FAMILIES[model_type].plugin if model_type in FAMILIES else None
+    plugin = FAMILIES.plugin_of(model_type)
     if plugin and options.tensor > 1 and "tensor" not in plugin.features:
         what = f"the weights of the family {model_type!r} cannot be sharded along the axis tensor"
         raise ConfigError(what, where=f"{SECTION}.tensor", fix="remove tensor, or use fsdp")

@@ -11,7 +11,7 @@ from jprep.train.launcher.import_probe import probe_output
 from jprep.train.models import FAMILIES
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
 from jprep.train.planning.host import accelerators, tpu_count
-from jprep.train.planning.machine import planned_elsewhere
+from jprep.train.planning.machine import MachineOptions, planned_elsewhere
 from jprep_torch.options import SECTION, Options
 from jprep_torch.planning import xla
 
@@ -65,7 +65,7 @@ def _check_xla(job: Job, options: Options, device: str) -> None:
         what = f"device {device} supports packed text in fp32 or bf16 only"
         raise ConfigError(what, where=f"{SECTION}.device", fix="use another device, or the backend flax")
     kind = job.model["model_type"]
-    plugin = FAMILIES[kind].plugin if kind in FAMILIES else None
+    plugin = FAMILIES.plugin_of(kind)
     if not ("xla" in plugin.features if plugin else kind in XLA_MODELS):
         fix = f"use one of {', '.join(XLA_MODELS)}, or another device"
         what = f"device {device} cannot train a {kind}"
@@ -95,17 +95,28 @@ def environment_findings(backend: Backend, options: Options) -> list[Finding]:
         if options.device == "xla":
             return [Finding(f"{versions}, torch_xla, {tpu_count()} TPUs")]
         kind = "TPU" if options.device == "tpu" else "GPU"
-        return [Finding(f"{versions}, {count} usable {kind}s"), *_missing(options, kind, int(count))]
+        missing = find_missing_device(options, options.device, kind, int(count), options.memory)
+        return [Finding(f"{versions}, {count} usable {kind}s"), *missing]
 
     return inspect_environment(backend, options, describe)
 
 
-def _missing(options: Options, kind: str, count: int) -> list[Finding]:
-    """Return an error or a note if PyTorch does not find the device that a run would use."""
-    needed = options.device in ("cuda", "tpu") or (options.device == "auto" and (options.gpu or accelerators()))
+def find_missing_device(
+    options: MachineOptions, device: str, kind: str, count: int, memory: float = 0.0
+) -> list[Finding]:
+    """Return an error or a note if PyTorch does not find the device that a run would use.
+
+    Args:
+        options: the backend's options.
+        device: its option `device`.
+        kind: `GPU` or `TPU`.
+        count: how many PyTorch finds.
+        memory: the option `memory`, if the backend has it.
+    """
+    needed = device in ("cuda", "tpu") or (device == "auto" and (options.gpu or accelerators()))
     if count or not needed:
         return []
-    elsewhere = planned_elsewhere(options, options.memory)
+    elsewhere = planned_elsewhere(options, memory)
     return [missing_device("PyTorch", kind, DEVICE_FIXES[kind], planned_elsewhere=elsewhere)]
 
 
