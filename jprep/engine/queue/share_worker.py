@@ -16,8 +16,8 @@ from jprep.engine.queue.survey import find_queues
 STOPPED = 99
 """The exit code of a share that was told to stop after some progress; Grid Engine starts such a job again."""
 
-_PAUSE = 2.0  # seconds between two looks for the next queue
-_LOOK = 60.0  # seconds before a queue whose share was done is looked at again; the pause doubles each time
+_POLL_SECONDS = 2.0  # between two polls for the next queue
+_FIRST_RECHECK_SECONDS = 60.0  # before a queue whose share was done is checked again; doubled each time
 _IDLE = 1800.0  # seconds without a new queue after which a worker no longer follows
 
 
@@ -44,7 +44,7 @@ class ShareWorker:
     ) -> None:
         self._folder, self._index, self._of, self._workers = folder, index, of, workers
         self._stopping, self._report = stopping, report
-        self._seen: dict[str, int] = {}  # queue: number of later looks at it
+        self._seen: dict[str, int] = {}  # queue: number of later checks at it
         self._ended = time.monotonic()
 
     @property
@@ -88,13 +88,13 @@ class ShareWorker:
             if time.monotonic() - self._ended > _IDLE:
                 note(f"no new tasks for {_IDLE / 60:.0f} minutes; the command that queues them may have failed")
                 return 1
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
         return STOPPED
 
     def _has_more(self, reader: QueueReader) -> bool:
         """Return whether this share has tasks again: the waiting command discards damaged receipts."""
-        looks = self._seen[reader.manifest.id]
-        if time.monotonic() - self._ended < _LOOK * 2**looks:
+        checks = self._seen[reader.manifest.id]
+        if time.monotonic() - self._ended < _FIRST_RECHECK_SECONDS * 2**checks:
             return False
         self._seen[reader.manifest.id] += 1
         return bool(missing_tasks(reader, self._index, self._of))

@@ -41,8 +41,8 @@ MODULE = "jprep.train.hosts.host_launcher"
 KILL_PROCESSES = signal.SIGQUIT
 """The signal at which a launcher kills its processes and ends."""
 
-_POLL_SECONDS = 0.1
-_LOOK_SECONDS = 0.5  # between two looks at the shared directory
+_POLL_SECONDS = 0.1  # between two polls of the processes
+_SHARED_POLL_SECONDS = 0.5  # between two polls of the shared directory
 _FILE_TIMEOUT = 600.0  # for files of other hosts: longer than the supervisor waits for a launcher to start
 _GRACE = 5.0  # for the other processes of this host after one has failed
 
@@ -76,7 +76,7 @@ class _HostLauncher:
     def __init__(self, run: Path, attempt: str, number: int) -> None:
         self._run, self._attempt, self._number = run, attempt, number
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._beat, self._looked, self._missed = 0, 0.0, 0
+        self._beat, self._polled_at, self._missed = 0, 0.0, 0
         self._stopping = self._killed = False
         self._lock = LockWatch(run / LOCK)
         self._name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
@@ -128,18 +128,18 @@ class _HostLauncher:
                 break
             if any(codes):
                 failed = failed or time.monotonic()
-            if (failed and time.monotonic() - failed > _GRACE) or not self._look():
+            if (failed and time.monotonic() - failed > _GRACE) or not self._poll_shared():
                 break
             time.sleep(_POLL_SECONDS)
         found = next((code for code in codes if code), 0) or (1 if None in codes else 0)
         return 128 - found if found < 0 else min(found, CANNOT_START - 1)
 
-    def _look(self) -> bool:
+    def _poll_shared(self) -> bool:
         """Write the state, and return whether the attempt goes on."""
         now = time.monotonic()
-        if now - self._looked < _LOOK_SECONDS:
+        if now - self._polled_at < _SHARED_POLL_SECONDS:
             return not self._killed
-        self._looked = now
+        self._polled_at = now
         with contextlib.suppress(OSError):  # a transient error is no reason to exit
             self._missed = 0 if is_current_attempt(self._run, self._attempt, self._lock) else self._missed + 1
         self._state(None)
@@ -169,7 +169,7 @@ class _HostLauncher:
                 if plan.env.get(ATTEMPT) == self._attempt and self._number < plan.machines:
                     return plan
             time.sleep(_POLL_SECONDS)
-            self._look()
+            self._poll_shared()
         self._end_if_killed()
         what = f"this host does not see the plan of attempt {self._attempt}"
         fix = "all hosts must see the run directory at one path, on a shared file system"
@@ -187,7 +187,7 @@ class _HostLauncher:
             if found := read_meeting(self._run, self._attempt):
                 return found
             time.sleep(_POLL_SECONDS)
-            self._look()
+            self._poll_shared()
         self._end_if_killed()
         what = f"the first host has not started its processes in attempt {self._attempt}"
         raise MachineError(what, where=str(self._run), fix="see log.txt")

@@ -21,7 +21,7 @@ _SILENT = 60.0
 _LEAST = 2.0  # launchers write twice a second
 _START = 300.0  # for a launcher to start: importing Python from a network file system is slow
 _JOIN = 1800.0  # for an outer launcher to start its processes, some of them again
-_LOOK = 1.0
+_POLL_SECONDS = 1.0
 
 
 def seconds_until_lost() -> float:
@@ -61,12 +61,12 @@ class HostWatch:
         self._states: dict[int, HostState] = {}
         self._lost: tuple[str, ...] | None = None
         self._changed = dict.fromkeys(range(len(self.names)), now)
-        self._looked = now
+        self._polled_at = now
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Read the states, at most once a second; return whether a host has failed or is lost."""
         now = time.monotonic()
-        if not self.names or now - self._looked < _LOOK:
+        if not self.names or now - self._polled_at < _POLL_SECONDS:
             return False
         self._read()
         return bool(self.failed() or self.lost())
@@ -92,7 +92,7 @@ class HostWatch:
             hurry: returns whether not to wait.
         """
         while not all(self._has_settled(number, starter) for number in range(len(self.names))) and not hurry():
-            time.sleep(_LOOK / 5)
+            time.sleep(_POLL_SECONDS / 5)
             self._read()
         absent = [name for number, name in enumerate(self.names) if number not in self._states]
         down = unavailable_nodes(absent) if absent and self._starter == "srun" else set()
@@ -100,9 +100,9 @@ class HostWatch:
 
     def _read(self) -> None:
         now = time.monotonic()
-        if (gap := now - self._looked) > 5 * _LOOK:  # this process or the file system was held up
+        if (gap := now - self._polled_at) > 5 * _POLL_SECONDS:  # this process or the file system was held up
             self._changed = {number: changed + gap for number, changed in self._changed.items()}
-        self._looked = now
+        self._polled_at = now
         for number in range(len(self.names)):
             state = read_host_state(self._run, self._attempt, number)
             if state and state != self._states.get(number):

@@ -58,7 +58,7 @@ class TextSampler:
         self._thread: threading.Thread | None = None
         self._failed = False
 
-    def update(self) -> None:
+    def poll(self) -> None:
         """Start with the newest checkpoint if it has no samples. Called every few seconds; returns at once."""
         if not self._busy() and not self._failed and (step := self._due()):
             self._thread = threading.Thread(target=self._record, args=(step,), name="jprep-samples", daemon=True)
@@ -68,7 +68,7 @@ class TextSampler:
         """Record the samples of the last checkpoint of a complete run, and wait for them."""
         self._wait(lambda: stopped() or not complete)
         if complete and not stopped():
-            self.update()
+            self.poll()
             self._wait(stopped)
 
     def _due(self) -> int:

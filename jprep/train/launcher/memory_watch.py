@@ -39,7 +39,7 @@ _RANK = re.compile(r"^\[rank\d+\]: ")  # torchrun's prefix; source lines of a tr
 class MemoryWatch:
     """Detects whether a worker died because it ran out of memory, if the worker could not report that itself.
 
-    Create it before the attempt starts, and call `observe` regularly while the worker runs.
+    Create it before the attempt starts, and call `poll` regularly while the worker runs.
 
     Args:
         run: the run directory.
@@ -52,7 +52,7 @@ class MemoryWatch:
         self._start = self._log_size = _size(self._log)
         self._events_size = _size(self._events)
 
-    def observe(self) -> None:
+    def poll(self) -> None:
         """Skip what the log held before the run's newest event: the worker survived those messages."""
         events = _size(self._events)
         if events > self._events_size:

@@ -45,7 +45,7 @@ from jprep.train.uploads.mirror import Mirror, mirroring
 from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 
 _LONGEST_PAUSE = 60.0
-_LOOK_SECONDS = 2.0  # between two looks at background tasks, and at the size of the log
+_BACKGROUND_POLL_SECONDS = 2.0  # between two polls of background tasks, and of the size of the log
 _GRACE = 10.0  # seconds for process 0 to exit by itself after a fatal error on another host
 _EXIT_SECONDS = 60.0  # without a sign of life after the last checkpoint
 
@@ -283,12 +283,12 @@ class _Supervisor:
 
     def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch, hosts: HostWatch) -> bool:
         """Wait for the worker's end, and return whether it hangs."""
-        last_signs, last_sign_at, last_look_at = self._signs_of_life(), time.monotonic(), 0.0
+        last_signs, last_sign_at, last_poll_at = self._signs_of_life(), time.monotonic(), 0.0
         failed_at, checked_silence, passed_on = 0.0, 0.0, 0
         timeout = 60 * self._job.train.silent_minutes
         while process.poll() is None:
             now = time.monotonic()
-            memory.observe()
+            memory.poll()
             if self._requests.count > passed_on:
                 passed_on = self._requests.count
                 self._stop_worker(process, at_once=passed_on > 1)
@@ -297,12 +297,12 @@ class _Supervisor:
                 failed_at = failed_at or (now if self._failed_elsewhere() else 0.0)
             elif now - last_sign_at > timeout:
                 return True
-            failed_at = failed_at or (now if hosts.look() else 0.0)
+            failed_at = failed_at or (now if hosts.poll() else 0.0)
             if failed_at and (hosts.lost() or now - failed_at > _GRACE):
                 return False
-            if now - last_look_at > _LOOK_SECONDS:
-                last_look_at = now
-                self._update_background()
+            if now - last_poll_at > _BACKGROUND_POLL_SECONDS:
+                last_poll_at = now
+                self._poll_background()
                 if now - last_sign_at > _EXIT_SECONDS and checked_silence != last_sign_at:
                     checked_silence = last_sign_at  # once in each silence: a checkpoint is a sign of life
                     if self._has_only_to_exit():
@@ -313,10 +313,10 @@ class _Supervisor:
                 process.wait(0.05)
         return False
 
-    def _update_background(self) -> None:
+    def _poll_background(self) -> None:
         check_held()
         for task in self._background:
-            task.update()
+            task.poll()
         cut_log(self._run)
 
     def _has_only_to_exit(self) -> bool:

@@ -16,7 +16,7 @@ class BackgroundTask(Protocol):
     Its work happens in a thread, and its failures never end the run.
     """
 
-    def update(self) -> None:
+    def poll(self) -> None:
         """Start what is due. Called every few seconds while a worker runs; returns at once."""
 
     def finish(self, *, complete: bool, stopped: Callable[[], bool]) -> None:

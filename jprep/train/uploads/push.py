@@ -69,7 +69,7 @@ class Pusher:
         self._failed_at = 0.0
         self._thread: threading.Thread | None = None
 
-    def update(self) -> None:
+    def poll(self) -> None:
         """Start an upload if one is due. Called every few seconds while a worker runs; returns at once."""
         with contextlib.suppress(OSError):  # a transient error: the next call reads the events again
             self._committed += sum(event.kind == "checkpoint" for event in self._events.new())

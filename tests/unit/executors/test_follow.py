@@ -14,7 +14,7 @@ def follow(folder: Path, notes: list[str]) -> int:
 
 def test_it_ends_when_no_queue_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_worker, "_IDLE", -1.0)
-    monkeypatch.setattr(share_worker, "_PAUSE", 0.0)
+    monkeypatch.setattr(share_worker, "_POLL_SECONDS", 0.0)
     assert follow(tmp_path / "absent", notes := []) == 1
     assert "the command that queues them may have failed" in notes[0]
 

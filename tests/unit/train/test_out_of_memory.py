@@ -98,23 +98,23 @@ def test_the_log_of_an_earlier_worker_does_not_count(tmp_path: Path) -> None:
 def test_a_message_that_the_worker_survived_does_not_count(tmp_path: Path) -> None:
     watch, log = MemoryWatch(tmp_path), tmp_path / "log.txt"
     log.write_text(f"{TORCH}\n")
-    watch.observe()
+    watch.poll()
     assert TORCH[:20] in watch.reason(-11, 1), "no event has followed yet"
     record_event(tmp_path, "log", 5, {"loss": 1.0})
-    watch.observe()
+    watch.poll()
     assert watch.reason(-11, 1) == "", "a step was logged after it"
     with log.open("a") as file:
         file.write(f"{JAX}\n")
-    watch.observe()
+    watch.poll()
     assert "RESOURCE_EXHAUSTED" in watch.reason(-11, 1)
 
 
 def test_a_message_counts_if_an_event_came_at_the_same_time(tmp_path: Path) -> None:
     watch = MemoryWatch(tmp_path)
-    watch.observe()
+    watch.poll()
     record_event(tmp_path, "log", 5, {"loss": 1.0})
     (tmp_path / "log.txt").write_text(f"{TORCH}\n")
-    watch.observe()
+    watch.poll()
     assert TORCH[:20] in watch.reason(-11, 1)
 
 

@@ -147,12 +147,12 @@ def last(run: Path) -> LastPush:
 def test_every_second_checkpoint_is_uploaded(hub: HubServer, tmp_path: Path) -> None:
     run, said = pushing_run(tmp_path, every=2), []
     pusher = Pusher(run, read_job(run), said.append)
-    pusher.update()
+    pusher.poll()
     checkpoint_event(run, 5)
-    pusher.update()
+    pusher.poll()
     assert not pusher._busy() and not hub.has("acme/small")
     checkpoint_event(run, 10)
-    pusher.update()
+    pusher.poll()
     wait(pusher)
     assert last(run).step == 10
     assert hub.repo("acme/small").commits[-1].message == "Upload small, step 10, with jprep"
@@ -169,19 +169,19 @@ def test_a_failed_upload_is_reported_and_tried_again(
     monkeypatch.setattr(push_module, "RETRY_SECONDS", seconds)
     run, said = pushing_run(tmp_path, every=1), []
     pusher = Pusher(run, read_job(run), said.append)
-    pusher.update()
+    pusher.poll()
     checkpoint_event(run, 10)
     hub.fail("POST", "*/commit/*", times=1, status=403)
-    pusher.update()
+    pusher.poll()
     wait(pusher)
     assert "the upload of step 10 to acme/small failed" in said[0]
     assert not (run / "push.json").exists()
     save(run, 15, 3.0)
     if saved:
-        pusher.update()
+        pusher.poll()
         assert not pusher._busy()
         checkpoint_event(run, 15)
-    pusher.update()
+    pusher.poll()
     wait(pusher)
     assert last(run).step == 15
 

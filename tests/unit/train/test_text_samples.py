@@ -54,10 +54,10 @@ def test_each_new_checkpoint_answers_all_prompts_once(tmp_path: Path, monkeypatc
     run, said = trained_run(tmp_path, "clm", "gpt2", **PROMPTS), list[str]()
     [sampler] = background_tasks(run, read_job(run), said.append)
     assert isinstance(sampler, TextSampler)
-    sampler.update()
+    sampler.poll()
     finished(sampler)
     save(run, 15, 3.0)
-    sampler.update()
+    sampler.poll()
     finished(sampler)
     finished(sampler)
     lines = (run / "samples.jsonl").read_text(encoding="utf-8").splitlines()
@@ -74,7 +74,7 @@ def test_a_failure_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     run, said = trained_run(tmp_path, "clm", "gpt2", **PROMPTS), list[str]()
     sampler = TextSampler(run, read_job(run), said.append)
     for _ in range(3):
-        sampler.update()
+        sampler.poll()
         finished(sampler)
     assert said == ["no samples of text until the next start: step 10 gave none: torch is not installed"]
     assert read_samples(run) == []
