@@ -20,19 +20,12 @@ from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import HASH_CACHE, RECIPE
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError, MismatchError
+from jprep.pipeline.early_checks import check_given, check_steps
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
 from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.run_result import RunResult
-from jprep.pipeline.steps import (
-    Step,
-    check_given,
-    check_steps,
-    fix_other_work,
-    missing_section,
-    pending_downloads,
-    select_steps,
-)
+from jprep.pipeline.steps import Step, fix_other_work, missing_section, pending_downloads, select_steps
 from jprep.pipeline.submitted_training import plan_submission, train_in_job
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from jprep.pipeline.tiny_scale import Scale, kept_init, list_changes, load_at_scale
@@ -275,9 +268,16 @@ def plan_run(
     )
 
 
+def check_plan(plan: RunPlan) -> None:
+    """Check before the first step all that can be checked then; see `jprep.pipeline.early_checks.check_steps`."""
+    corpus = plan.paths.corpus if plan.corpus_given else None
+    tokenizer = None if "tokenizer" in plan.steps else plan.paths.tokenizer
+    check_steps(plan.recipe, plan.steps, plan.backend, corpus=corpus, tokenizer=tokenizer)
+
+
 def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
     """Do the steps of a plan, one after another, until one fails; see `run`."""
-    check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given)
+    check_plan(plan)
     for text in plan.notes:
         reporter.note(text)
     if plan.recipe.train and "train" in plan.steps:

@@ -1,33 +1,22 @@
-"""The steps of a recipe, and the checks that are possible before the first one begins."""
+"""The steps of a recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Literal, get_args
 
 from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import files_by_name
-from jprep.corpus.stages.read_plan import CorpusSteps
-from jprep.corpus.store import read_manifest
 from jprep.dataset.manifest import DatasetConfig, describe_held_out
-from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
-from jprep.dataset.preprocessing.part_columns import check_recipe_columns
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 from jprep.plurals import counted
-from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.train.backend_loading import backend_options, load_backend
 from jprep.train.job.config import ModelConfig
 from jprep.train.launcher.cross_validation import fold_count
-from jprep.train.launcher.environments import worker_python
 from jprep.train.models import FAMILIES, PRESETS
-from jprep.train.optimization.schedule import check_schedule
-from jprep.train.pretrained.location import check_init
-from jprep.train.uploads.mirror_url import check_mirror
 
 Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
 
@@ -73,53 +62,6 @@ def missing_section(recipe: Recipe, steps: list[Step], until: Step) -> str:
     """Return the section whose absence ends the steps before `until`, or ""."""
     after = STEPS[STEPS.index(steps[-1]) + 1 if steps else 0 : STEPS.index(until) + 1]
     return next((f"[{step}]" for step in after if step != "export" and not getattr(recipe, step)), "")
-
-
-def check_given(steps: list[Step], corpus: Path | None, tokenizer: Path | None) -> None:
-    """Find out whether given outputs are what the steps can use.
-
-    Args:
-        steps: the steps that will be done.
-        corpus: directory of a given corpus.
-        tokenizer: directory of a given tokenizer.
-
-    Raises:
-        ConfigError: one of them is not finished or does not exist, or the tokenizer has no end-of-document token.
-    """
-    if corpus:
-        read_manifest(corpus)
-    if tokenizer and "dataset" in steps:
-        DocumentEncoder(load_tokenizer(tokenizer))
-
-
-def check_steps(recipe: Recipe, steps: list[Step], backend_name: str, *, corpus: bool = False) -> None:
-    """Find out before the first step whether what the later ones need is installed and fits.
-
-    Args:
-        recipe: the recipe, checked by `jprep.pipeline.recipe.load_recipe`.
-        steps: the steps that will be done.
-        backend_name: the backend that trains.
-        corpus: whether a finished corpus is given.
-
-    Raises:
-        ConfigError: there is no such step, backend, pretrained model or bucket, a schedule does not fit the steps, or
-            the corpus will not keep what the parts of a mixture compare.
-        MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
-    """
-    if "corpus" in steps and not corpus:
-        with closing(CorpusSteps(recipe.corpus, recipe.corpus.segmenter)) as built:
-            mix = recipe.dataset.mix if recipe.dataset else None
-            check_recipe_columns(mix.parts if mix else [], recipe.corpus, built.signals)
-    if "train" in steps and (train := recipe.train):
-        if train.steps:
-            check_schedule(train.schedule, train.steps)
-        fold_count(train)
-        if train.model.init:
-            check_init(train)
-        backend = load_backend(backend_name)
-        worker_python(backend, backend_options(train, backend))
-        if train.checkpoint.mirror:
-            check_mirror(train.checkpoint.mirror)
 
 
 def pending_downloads(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:

@@ -77,7 +77,7 @@ def run(
     )
     _show_changes(recipe, plan)
     if dry_run:
-        _show_plan(plan)
+        _show_plan(plan, _missing_here(plan))
         show_scripts(plan.recipe.executor, executor, _stages(plan))
         show_training_script(plan)
         return 0
@@ -96,7 +96,19 @@ def _show_changes(recipe: Path, plan: RunPlan) -> None:
             echo(f"  {change}")
 
 
-def _show_plan(plan: RunPlan) -> None:
+def _missing_here(plan: RunPlan) -> str:
+    """Check a plan; return what this machine lacks to do it, or ""."""
+    from jprep.errors import MachineError
+    from jprep.pipeline.run import check_plan
+
+    try:
+        check_plan(plan)
+    except MachineError as error:  # the plan may be for another machine
+        return f"this machine cannot do it: {error.what}; {error.fix}"
+    return ""
+
+
+def _show_plan(plan: RunPlan, missing: str) -> None:
     from jprep.pipeline.steps import summarize_steps
 
     echo(f"{plan.recipe.name}:")
@@ -105,7 +117,7 @@ def _show_plan(plan: RunPlan) -> None:
         echo(f"  {'fetch':<10} {download.path}  from {part}{download.url}")
     for step, line in summarize_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given):
         echo(f"  {step:<10} {plan.output(step)}  {line}")
-    for text in plan.notes:
+    for text in filter(None, (*plan.notes, missing)):
         echo(f"  {'note':<10} {text}")
 
 

@@ -67,7 +67,8 @@ class Masking:
     """
 
     def __init__(self, config: MaskingConfig, special: SpecialIds, newline: int | None = None) -> None:
-        _check(config, special)
+        check_shares(config)
+        _check_mask_token(config, special)
         self.whole_word = config.whole_word
         self._mask, self._newline = special.mask or 0, -1 if newline is None else newline
         self._is_ordinary = np.ones(special.vocab_size, np.bool_)
@@ -153,13 +154,21 @@ def threshold(share: float) -> int:
     return int(share * _RANGE + 0.5)
 
 
-def _check(config: MaskingConfig, special: SpecialIds) -> None:
+def check_shares(config: MaskingConfig) -> None:
+    """Check the shares of masked tokens.
+
+    Raises:
+        ConfigError: one is out of range, or they add up to more than 1.
+    """
     for name in ("rate", "masked", "random"):
         if not 0 <= getattr(config, name) <= 1:
             raise ConfigError(f"masking.{name} must be a share", fix="use a number from 0 to 1")
     if config.masked + config.random > 1 + 1e-9:
         fix = "the usual shares are 0.8 and 0.1; the remaining tokens stay unchanged"
         raise ConfigError("masking.masked and masking.random must not add up to more than 1", fix=fix)
+
+
+def _check_mask_token(config: MaskingConfig, special: SpecialIds) -> None:
     if special.mask is None and config.masked:
         fix = 'train a tokenizer with special = ["roberta"] or ["bert"]'
         raise ConfigError("this tokenizer has no mask token", fix=fix)

@@ -240,7 +240,21 @@ def _check_words(corpus: Corpus, config: TokenizerConfig) -> None:
     totals, where = corpus.manifest.totals, str(corpus.folder)
     if not totals.get("characters"):
         raise _empty_corpus(corpus)
-    if config.boundaries not in ("none", "bert") and not totals.get("words"):
+    check_boundaries(config, where, words=bool(totals.get("words")))
+
+
+def check_boundaries(config: TokenizerConfig, where: str, *, words: bool) -> None:
+    """Check that a corpus has the words that the boundaries of a tokenizer need.
+
+    Args:
+        config: how the tokenizer is trained, on this corpus.
+        where: the corpus, for the error.
+        words: whether the corpus is segmented.
+
+    Raises:
+        ConfigError: it has no words, and they are needed.
+    """
+    if config.boundaries not in ("none", "bert") and not words:
         what = f"this corpus has no words, which boundaries = {config.boundaries!r} needs"
         fix = "build it with a segmenter, or use --boundaries none"
         if config.boundaries == "spaces":

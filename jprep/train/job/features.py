@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,17 @@ def check_features(train: TrainConfig, backend: str, supported: tuple[str, ...])
         if name not in supported and value(train) != value(defaults):
             fix = f"remove {name.rpartition('.')[2]}, or use another backend, e.g. --backend torch"
             raise ConfigError(f"the backend {backend} does not support {name}", where=f"train.{name}", fix=fix)
+
+
+def check_task(task: str, backend: str, supported: Collection[str]) -> None:
+    """Check that a backend trains a task.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if task not in supported:
+        fix = "use another backend, e.g. --backend torch"
+        raise ConfigError(f"the backend {backend} does not train the task {task!r}", where="train.task", fix=fix)
 
 
 def check_documents(train: TrainConfig, model_type: str) -> None:

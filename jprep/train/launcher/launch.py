@@ -24,7 +24,7 @@ from jprep.train.hosts.host_set import HostSet
 from jprep.train.hosts.planning import Replan, make_replan, plan_on_hosts
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
-from jprep.train.job.features import check_features
+from jprep.train.job.features import check_features, check_task
 from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.start_command import StartCommand, write_command
@@ -149,7 +149,7 @@ def prepare_run(
         plan = plan_on_hosts(backend, job, inputs.run.absolute(), host, hosts)
     else:
         plan = backend.plan(job, inputs.run.absolute(), host)  # its errors say why
-    _check_task(backend, train.task)
+    check_task(train.task, backend.name, backend.tasks)
     check_features(train, backend.name, backend.features)
     return PreparedRun(backend, job, inputs.run, plan, host, sources.files if sources else {}, hosts)
 
@@ -178,12 +178,6 @@ def _build_job(
             train, inputs.name, inputs.backend_name, own, inputs.tokenizer, inputs.dataset,
             run=inputs.run, lists=lists, mix=inputs.mix, computed=computed, inspect_hooks=inspect,
         )  # fmt: skip
-
-
-def _check_task(backend: Backend, task: str) -> None:
-    if task not in backend.tasks:
-        fix = "use another backend, e.g. --backend torch"
-        raise ConfigError(f"the backend {backend.name} does not train the task {task!r}", where="train.task", fix=fix)
 
 
 def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:

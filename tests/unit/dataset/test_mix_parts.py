@@ -25,8 +25,8 @@ from jprep.dataset.preprocessing.part_assignment import NO_PART, PartAssignment
 from jprep.dataset.preprocessing.split_assignment import split_of_key
 from jprep.dataset.sampling.sources import check_packed_parts, source_ranges
 from jprep.errors import ConfigError, MismatchError
+from jprep.pipeline.early_checks import check_steps
 from jprep.pipeline.recipe import check_recipe, decode_recipe
-from jprep.pipeline.steps import check_steps
 from jprep.tokenizer import load_tokenizer
 from tests.conftest import Run, digests
 from tests.fakes.config_sections import dataset_config
@@ -293,8 +293,9 @@ def test_what_the_corpus_does_not_keep_is_named(corpus: Corpus, tokenizer: Path,
 def test_a_run_is_refused_before_its_first_step(tmp_path: Path) -> None:
     sources = [{"name": "web", "paths": [str(tmp_path / "in.jsonl")], "reader": "jsonl"}]
     part = {"name": "long", "where": [{"signal": "characters", "min": 9}]}
-    raw = {"name": "r", "corpus": {"sources": sources, "segmenter": "none"}, "tokenizer": {},
+    raw = {"name": "r", "corpus": {"sources": sources, "segmenter": "none"}, "tokenizer": {"boundaries": "none"},
            "dataset": {"mix": {"weights": {"long": 1}, "parts": [part]}}}  # fmt: skip
+    (tmp_path / "in.jsonl").touch()
     with pytest.raises(ConfigError, match="the part 'long' compares characters") as caught:
         check_steps(decode_recipe(raw), ["corpus", "tokenizer", "dataset"], "torch")
     assert '[corpus] signals = ["characters"]' in caught.value.fix

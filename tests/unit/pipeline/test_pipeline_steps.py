@@ -9,21 +9,17 @@ from typing import Any
 import pytest
 
 from jprep.errors import ConfigError
+from jprep.pipeline.early_checks import check_given, check_steps
 from jprep.pipeline.output_paths import find_finished, output_paths
 from jprep.pipeline.recipe import Recipe, decode_recipe
 from jprep.pipeline.run import plan_run
-from jprep.pipeline.steps import (
-    check_given,
-    check_steps,
-    missing_section,
-    pending_downloads,
-    select_steps,
-    summarize_steps,
-)
+from jprep.pipeline.steps import missing_section, pending_downloads, select_steps, summarize_steps
 
 SOURCE = {"name": "web", "paths": ["b.txt"], "reader": "text"}
 CORPUS = {"sources": [SOURCE], "segmenter": "none"}
 CLM = {"task": "clm", "steps": 10, "model": {"preset": "gpt2-tiny"}}
+MLM = {"task": "mlm", "steps": 10, "model": {"preset": "bert-tiny"}}
+CLASSIFY = {"task": "classify", "steps": 10, "model": {"preset": "bert-tiny"}, "data": ["no.jsonl"]}
 ALL = ["corpus", "tokenizer", "dataset", "train", "export"]
 
 
@@ -71,6 +67,12 @@ def test_without_sources_it_asks_for_a_corpus() -> None:
     [
         ({"corpus": CORPUS | {"filters": ["lenght"]}}, "length"),
         ({"corpus": CORPUS, "train": CLM | {"schedule": {"warmup": 11}}}, "warm-up"),
+        ({"corpus": CORPUS, "train": CLM | {"optimizer": {"lr": -1.0}}}, "train.optimizer.lr is out of its range"),
+        ({"corpus": CORPUS, "train": MLM | {"masking": {"rate": 30.0}}}, "masking.rate must be a share"),
+        ({"corpus": CORPUS, "train": MLM, "tokenizer": {"special": ["gpt"]}}, "mlm needs a mask token"),
+        ({"corpus": CORPUS, "train": CLM, "tokenizer": {"boundaries": "train"}}, "this corpus has no words"),
+        ({"corpus": CORPUS}, "no file matches"),
+        ({"train": CLASSIFY, "tokenizer": {}, "corpus": CORPUS}, r"there is no such file\s+where: no\.jsonl"),
     ],
 )
 def test_a_typo_is_found_before_the_first_step(sections: dict[str, Any], said: str) -> None:
