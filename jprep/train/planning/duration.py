@@ -6,6 +6,7 @@ import math
 import time
 from typing import NamedTuple
 
+from jprep.plurals import counted
 from jprep.train.backend import Host, Plan, Target
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES
@@ -59,7 +60,7 @@ def estimate_duration(job: Job, plan: Plan, host: Host) -> Duration:
         host: the host that it was made on.
     """
     target = plan.target or default_target(plan, host)
-    speed = _speed(target, host, half=job.train.precision != "fp32")
+    speed = _cpu_speed(target, _cores(job, plan, target, host)) if target.kind == "cpu" else _device_speed(target, job)
     if speed is None or job.model.get("model_type") not in FAMILIES:
         return Duration(None, f"unknown: jprep has no speed of {target.name}{_naming(job, target)}")
     factor = _CHECKPOINTING_FACTOR if job.options.get("gradient_checkpointing") is True else 1.0
@@ -112,14 +113,22 @@ def _flops(job: Job) -> float:
     )
 
 
-def _speed(target: Target, host: Host, *, half: bool) -> Speed | None:
-    if target.kind == "cpu":
-        rate = core_rate()
-        source = f"{target.count} × {host.cores} cores" if target.count > 1 else f"{host.cores} cores"
-        share = f"of which training is assumed to use {_CPU_SHARE:.0%}"
-        source += f" like this machine's ({rate / 1e9:.0f} GFLOP/s each, {share})"
-        return Speed(_CPU_SHARE * rate * host.cores * target.count, source)
-    best = peak_flops(target.name, half=half)
+def _cores(job: Job, plan: Plan, target: Target, host: Host) -> int:
+    """Return the cores of each host that the run uses: all, unless the backend's option `threads` limits them."""
+    threads = job.options.get("threads", 0) * -(-plan.processes // target.count)
+    return min(host.cores, threads) if threads else host.cores
+
+
+def _cpu_speed(target: Target, cores: int) -> Speed:
+    rate, each = core_rate(), counted(cores, "core")
+    share = f"of which training is assumed to use {_CPU_SHARE:.0%}"
+    source = f"{target.count} × {each}" if target.count > 1 else each
+    source += f" like this machine's ({rate / 1e9:.0f} GFLOP/s each, {share})"
+    return Speed(_CPU_SHARE * rate * cores * target.count, source)
+
+
+def _device_speed(target: Target, job: Job) -> Speed | None:
+    best = peak_flops(target.name, half=job.train.precision != "fp32")
     if best is None:
         return None
     share = f"of which training is assumed to use {_DEVICE_SHARE:.0%}"

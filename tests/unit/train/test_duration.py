@@ -110,6 +110,8 @@ def test_a_cpu_s_time_comes_from_a_measured_core(monkeypatch: pytest.MonkeyPatch
     found = duration.estimate_duration(job(1000), plan(None), HOST)
     assert found.seconds == pytest.approx(1000 * FLOPS / (0.5 * 4e10))
     assert "4 cores" in found.text and "10 GFLOP/s" in found.text
+    limited = duration.estimate_duration(job(1000, threads=1), plan(None), HOST)
+    assert limited.seconds == pytest.approx(4 * found.seconds) and "on 1 core " in limited.text
 
 
 def test_the_speed_of_a_core_is_measured() -> None:
