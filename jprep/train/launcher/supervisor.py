@@ -28,11 +28,12 @@ from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.multihost import announced_end
 from jprep.train.launcher.signals import STOPPED, TO_BE_CONTINUED, killed_rank, signal_name
+from jprep.train.launcher.silence import Silence
 from jprep.train.launcher.stop_requests import StopRequests
 from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint, disk_full_error
 from jprep.train.run.data_lock import check_data
-from jprep.train.run.directory import HEARTBEAT, LOCK, checkpoints_of, read_job, read_plan, write_plan
+from jprep.train.run.directory import LOCK, checkpoints_of, read_job, read_plan, write_plan
 from jprep.train.run.events import EVENTS, Event, EventReader, last_end, metric_rows, read_events, record_event
 from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_stderr, open_log
 from jprep.train.run.profile import PROFILE
@@ -129,6 +130,11 @@ def supervise(
 
 
 class _Supervisor:
+    """Runs one attempt after another, until the run is finished, stopped or failed; see `supervise`.
+
+    An attempt is one start of the worker, from the newest checkpoint. Its result decides whether there is another one.
+    """
+
     def __init__(
         self,
         run: Path,
@@ -148,7 +154,7 @@ class _Supervisor:
         self._events = EventReader(run)
         self._end: Event | None = None
         self._endings: list[Event] = []  # `end` and `signal` events of the current attempt
-        self._attempts = self._failures = self._reached = 0
+        self._attempts = self._failures = self._reached = self._forwarded = 0
         self._read_events()
 
     def supervise(self) -> int:
@@ -168,22 +174,25 @@ class _Supervisor:
         if self._requests.count or result.stopped:
             return self._report_stopped()
         step = self._saved_step()
-        retry = result.out_of_memory and step > started and self._plan.machines == 1
-        if result.code in FATAL_EXIT_CODES and not retry:
+        if self._is_fatal(result, progressed=step > started):
             return self._report_failure(result.code, result.reason)
         if result.lost and not self._leave_out(result.lost):
             return self._report_lost_hosts(result.reason)
         complete = is_complete(self._run, self._job, step)  # it is finished, or died on its way out
         self._attempts += 1
         self._failures = 1 if step > self._reached and not complete else self._failures + 1
-        if self._failures > self._job.train.max_restarts + (1 if complete else 0):
-            if result.lost:
-                return self._report_lost_hosts(result.reason)
-            return self._report_failure(1, self._too_often_reason(result, complete=complete))
+        allowed = self._job.train.max_restarts + (1 if complete else 0)
+        if self._failures > allowed:
+            return self._report_too_often(result, complete=complete)
         if complete:
             return None
         self._pause(step, result.reason)
         return self._report_stopped() if self._requests.count else None
+
+    def _is_fatal(self, result: AttemptResult, *, progressed: bool) -> bool:
+        """Return whether a restart would fail alike. After progress, one host may have the memory at another time."""
+        may_have_memory = result.out_of_memory and progressed and self._plan.machines == 1
+        return result.code in FATAL_EXIT_CODES and not may_have_memory
 
     def _leave_out(self, lost: Sequence[str]) -> bool:
         """Plan without lost hosts; return whether the run can continue."""
@@ -196,12 +205,14 @@ class _Supervisor:
             self._plan = msgspec.structs.replace(plan, env=plan.env | profile)
         return plan is not None
 
-    def _too_often_reason(self, result: AttemptResult, *, complete: bool) -> str:
+    def _report_too_often(self, result: AttemptResult, *, complete: bool) -> int:
+        if result.lost:
+            return self._report_lost_hosts(result.reason)
         if complete:
             verb, reason = "ended", "the last checkpoint was damaged every time"
         else:
             verb, reason = "died", f"the last time {result.reason}"
-        return f"the worker {verb} {self._failures} times without progress; {reason}"
+        return self._report_failure(1, f"the worker {verb} {self._failures} times without progress; {reason}")
 
     def _attempt(self, latest: Checkpoint | None) -> AttemptResult:
         """Start the worker and wait for its end. None of its processes is left afterwards."""
@@ -282,36 +293,34 @@ class _Supervisor:
             self._checkpoints.clean()
 
     def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch, hosts: HostWatch) -> bool:
-        """Wait for the worker's end, and return whether it hangs."""
-        last_signs, last_sign_at, last_poll_at = self._signs_of_life(), time.monotonic(), 0.0
-        failed_at, checked_silence, passed_on = 0.0, 0.0, 0
-        timeout = 60 * self._job.train.silent_minutes
+        """Wait for the worker's end or for a failure on another host; return whether the worker hangs."""
+        silence, failed_at, polled_at = Silence(self._run), 0.0, 0.0
         while process.poll() is None:
-            now = time.monotonic()
             memory.poll()
-            if self._requests.count > passed_on:
-                passed_on = self._requests.count
-                self._stop_worker(process, at_once=passed_on > 1)
-            if (signs := self._signs_of_life()) != last_signs:
-                last_signs, last_sign_at = signs, now
-                failed_at = failed_at or (now if self._failed_elsewhere() else 0.0)
-            elif now - last_sign_at > timeout:
+            self._forward_stop(process)
+            has_new_sign, now = silence.poll(), time.monotonic()
+            if silence.seconds > 60 * self._job.train.silent_minutes:
                 return True
-            failed_at = failed_at or (now if hosts.poll() else 0.0)
+            if not failed_at and ((has_new_sign and self._failed_elsewhere()) or hosts.poll()):
+                failed_at = now
             if failed_at and (hosts.lost() or now - failed_at > _GRACE):
                 return False
-            if now - last_poll_at > _BACKGROUND_POLL_SECONDS:
-                last_poll_at = now
+            if now - polled_at > _BACKGROUND_POLL_SECONDS:
+                polled_at = now
                 self._poll_background()
-                if now - last_sign_at > _EXIT_SECONDS and checked_silence != last_sign_at:
-                    checked_silence = last_sign_at  # once in each silence: a checkpoint is a sign of life
-                    if self._has_only_to_exit():
-                        why = f"its steps are done, and it showed no sign of life for {_EXIT_SECONDS:g} s"
-                        self._say(f"the worker is killed: {why}")
-                        return True
+                if silence.exceeds_once(_EXIT_SECONDS) and self._has_only_to_exit():
+                    why = f"its steps are done, and it showed no sign of life for {_EXIT_SECONDS:g} s"
+                    self._say(f"the worker is killed: {why}")
+                    return True
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
         return False
+
+    def _forward_stop(self, process: subprocess.Popen[bytes]) -> None:
+        """Pass new stop requests on to the worker."""
+        if self._requests.count > self._forwarded:
+            self._forwarded = self._requests.count
+            self._stop_worker(process, at_once=self._forwarded > 1)
 
     def _poll_background(self) -> None:
         check_held()
@@ -345,14 +354,6 @@ class _Supervisor:
                 self._say("saving; interrupt once more to stop now")
             else:
                 os.killpg(process.pid, signal.SIGTERM)
-
-    def _signs_of_life(self) -> tuple[int, ...]:
-        """Return what changes while a worker is alive."""
-        found = []
-        for name in (HEARTBEAT, EVENTS):
-            with contextlib.suppress(OSError):  # not created yet, or a transient error
-                found.append((self._run / name).stat().st_mtime_ns)
-        return tuple(found)
 
     def _pause(self, step: int, reason: str) -> None:
         """Report a restart, and wait before it."""
