@@ -30,10 +30,13 @@ _ONCE = ("--resume", "--profile")  # options of one start that are not repeated
 _ONCE_FLAGS = ("--restart",)
 
 
-def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
-    if value not in ("auto", "never") and not value.isdecimal():
+def _resume_step(context: click.Context, option: click.Parameter, value: str) -> int | None:
+    """Return the step to resume from, 0 for the beginning; None for the newest checkpoint."""
+    if value == "auto":
+        return None
+    if value != "never" and not value.isdecimal():
         raise click.BadParameter("give auto, never, or the step of a checkpoint", context, option)
-    return value
+    return 0 if value == "never" else int(value)
 
 
 def _profile(context: click.Context, option: click.Parameter, value: str | None) -> ProfileSteps | None:
@@ -57,7 +60,7 @@ def _price(context: click.Context, option: click.Parameter, value: str | None) -
 @click.option("--dataset", type=FINISHED_OUTPUT, help="The dataset. Default: the recipe's own.")
 @OVERRIDES
 @click.option(
-    "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
+    "--resume", "resume_step", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume_step,
     help="Resume an existing run from its last valid checkpoint, from another step, or from the beginning.",
 )  # fmt: skip
 @RESTART
@@ -84,7 +87,7 @@ def train(
     tokenizer: Path | None,
     dataset: Path | None,
     overrides: tuple[str, ...],
-    resume: str,
+    resume_step: int | None,
     restart: bool,
     output: Path | None,
     name: str | None,
@@ -115,8 +118,8 @@ def train(
     from jprep.train.launcher.launch import RunInputs, delete_earlier_run, outer_host_set, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
 
-    _check_options(name, output, resume, profile, all_folds=all_folds, dry_run=dry_run)
-    _check_restart(resume, executor, restart=restart)
+    _check_options(name, output, resume_step, profile, all_folds=all_folds, dry_run=dry_run)
+    _check_restart(resume_step, executor, restart=restart)
     loaded = load_recipe(recipe, overrides)
     if loaded.train and loaded.train.data:
         kind = "conversations" if loaded.train.task == "sft" else "labelled data"
@@ -148,7 +151,7 @@ def train(
         delete_earlier_run(prepared, profile)
     elif not (output or name):
         note_same_job(prepared.run, prepared.job)
-    code = run_training(prepared, resume, profile)
+    code = run_training(prepared, resume_step, profile)
     ignore_time_limit()
     if as_json or not code:
         show(prepared, code, as_json=as_json)
@@ -190,7 +193,7 @@ def _join(train: TrainConfig | None, run: Path, number: int) -> int:
 def _check_options(
     name: str | None,
     output: Path | None,
-    resume: str,
+    resume_step: int | None,
     profile: ProfileSteps | None,
     *,
     all_folds: bool,
@@ -204,18 +207,18 @@ def _check_options(
         check_name(name, what="a run", where="--name", fix="it names a folder: e.g. --name small-batch")
     if output and name:
         raise click.UsageError("give either -o or --name")
-    if all_folds and resume != "auto":
+    if all_folds and resume_step is not None:
         raise click.UsageError("--resume is for one run, and --all-folds trains several")
     if all_folds and profile:
         raise click.UsageError("--profile is for one run, and --all-folds trains several")
     if dry_run:
-        refuse_unused("--dry-run trains nothing", "resume", "profile", "restart")
+        refuse_unused("--dry-run trains nothing", "resume_step", "profile", "restart")
     else:
         refuse_unused("it is for --dry-run", "price")
 
 
-def _check_restart(resume: str, executor: str | None, *, restart: bool) -> None:
-    if restart and resume != "auto":
+def _check_restart(resume_step: int | None, executor: str | None, *, restart: bool) -> None:
+    if restart and resume_step is not None:
         raise click.UsageError("give either --restart or --resume")
     if restart and executor:
         raise click.UsageError("--restart is not for --executor: delete the run directory, or give another --name")
@@ -245,7 +248,7 @@ def _inputs(
     return tokenizer, None if labelled else find_finished("dataset", loaded, recipe, work, dataset)
 
 
-def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSteps | None = None) -> int:
+def run_training(prepared: PreparedRun, resume_step: int | None = None, profile: ProfileSteps | None = None) -> int:
     """Train with a progress bar; return the exit code. After an interruption print the command that resumes."""
     from jprep.cli.common.shell_command import current_command
     from jprep.cli.model.training_progress import show_training_progress
@@ -259,7 +262,7 @@ def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSt
     end_at_time_limit()  # the supervisor takes over later
     try:
         with show_training_progress(prepared.run, prepared.job) as note:
-            code = start(prepared, resume=resume, say=note, profile=profile, command=command)
+            code = start(prepared, resume_step=resume_step, say=note, profile=profile, command=command)
     except KeyboardInterrupt:  # before the supervisor listens
         code = STOPPED
     if code:  # nothing follows; after a finished training, another fold or an export may

@@ -206,7 +206,7 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
 def train(
     prepared: PreparedRun,
     *,
-    resume: str = "auto",
+    resume_step: int | None = None,
     say: Say = on_stderr,
     profile: ProfileSteps | None = None,
     command: StartCommand | None = None,
@@ -217,7 +217,7 @@ def train(
 
     Args:
         prepared: from `prepare_run`.
-        resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` from the beginning.
+        resume_step: the step of the checkpoint to resume from, 0 for the beginning; None for the newest valid one.
         say: called with a message for the user.
         profile: the steps to profile (`jprep.train.run.profile`); None for none.
         command: the command line that starts it, which is stored in the run directory for `jprep service`.
@@ -233,11 +233,12 @@ def train(
     check_destination(prepared.job.train.push, say)
     check_trackers(prepared.run, prepared.job.train.trackers, say)
     with open_mirror(prepared.run, prepared.job, say) as mirror:
-        plan = _profiled_plan(prepared, resume, profile) if profile else prepared.plan
+        plan = _profiled_plan(prepared, resume_step, profile) if profile else prepared.plan
         create_run(prepared, say)
         if command:
             write_command(prepared.run, command)
-        return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror, replan=replan_of(prepared))
+        replan = replan_of(prepared)
+        return supervise(prepared.run, plan, resume_step=resume_step, say=say, mirror=mirror, replan=replan)
 
 
 def delete_earlier_run(prepared: PreparedRun, profile: ProfileSteps | None = None, say: Say = on_stderr) -> None:
@@ -267,12 +268,10 @@ def replan_of(prepared: PreparedRun) -> Replan | None:
     return make_replan(prepared.backend, prepared.job, prepared.run.absolute(), prepared.host, prepared.hosts)
 
 
-def _profiled_plan(prepared: PreparedRun, resume: str, profile: ProfileSteps) -> Plan:
+def _profiled_plan(prepared: PreparedRun, resume_step: int | None, profile: ProfileSteps) -> Plan:
     """Return the plan with the steps to profile, if the run will compute them."""
-    done = prepared.job.steps_before
-    if resume != "never":
-        done = int(resume) if resume != "auto" else max(done, _saved_step(prepared))
-    check_profile(profile, prepared.job.steps, done)
+    first = _saved_step(prepared) if resume_step is None else resume_step
+    check_profile(profile, prepared.job.steps, max(prepared.job.steps_before, first))
     return msgspec.structs.replace(prepared.plan, env=prepared.plan.env | {PROFILE: str(profile)})
 
 

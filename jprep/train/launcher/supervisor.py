@@ -73,7 +73,7 @@ def supervise(
     run: Path,
     plan: Plan,
     *,
-    resume: str = "auto",
+    resume_step: int | None = None,
     say: Say = on_stderr,
     backoff: float = 1.0,
     mirror: Mirror | None = None,
@@ -86,8 +86,8 @@ def supervise(
     Args:
         run: a directory made by `open_run`.
         plan: how the worker is started.
-        resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts from the
-            beginning. Later checkpoints are set aside.
+        resume_step: the step of the checkpoint to resume from, 0 for the beginning; later checkpoints are set aside.
+            None resumes from the newest valid one.
         say: called with a message for the user.
         backoff: seconds before the first restart; doubled for each further one without progress, up to a minute.
         mirror: copies the run elsewhere meanwhile.
@@ -113,12 +113,12 @@ def supervise(
         check_data(run, job, say)
         checkpoints = checkpoints_of(run, job)
         checkpoints.clean()
-        if resume != "auto":
-            rewind(run, checkpoints, 0 if resume in ("never", str(job.steps_before)) else int(resume))
+        if resume_step is not None:
+            rewind(run, checkpoints, 0 if resume_step == job.steps_before else resume_step)
         with (
             announced_end(run, plan) as codes,
             StopRequests() as requests,
-            mirroring(mirror, lambda: requests.count, rewound=resume != "auto"),
+            mirroring(mirror, lambda: requests.count, rewound=resume_step is not None),
             track_run(run, job, say, lambda: requests.count),
         ):
             background = background_tasks(run, job, say)

@@ -58,13 +58,15 @@ class Machine:
         self.run, self.said, self._changes = folder / "run", [], changes
         self._dataset = lay_out(folder / "dataset", SPLITS)
 
-    def train(self, resume: str = "auto", code: int = 0, mirror: str = URL, keep: int = 2, **env: str) -> None:
+    def train(
+        self, resume_step: int | None = None, code: int = 0, mirror: str = URL, keep: int = 2, **env: str
+    ) -> None:
         checkpoint = CheckpointConfig(every_steps=10, mirror=mirror, keep_last=keep)
         job = job_of(self._dataset, self.run, steps=STEPS, checkpoint=checkpoint, max_restarts=0, **self._changes)
         with open_mirror(self.run, job, self.said.append) as opened:
             open_run(self.run, job, self.said.append)
             plan = plan_of(self.run, **env)
-            assert supervise(self.run, plan, resume=resume, say=self.said.append, mirror=opened) == code
+            assert supervise(self.run, plan, resume_step=resume_step, say=self.said.append, mirror=opened) == code
 
     def result(self) -> tuple[str, Any, Any]:
         events = read_events(self.run)
@@ -198,7 +200,7 @@ def test_a_checkpoint_that_lacks_a_file_is_reported_and_does_not_delay_the_end(m
 def test_rewound_checkpoints_are_deleted_in_the_mirror(machine: Callable[..., Machine], undisturbed: Any) -> None:
     one = machine()
     one.train(code=2, REFUSE_AT="27")
-    one.train(resume="10", code=2, REFUSE_AT="12")
+    one.train(resume_step=10, code=2, REFUSE_AT="12")
     assert steps_in_mirror() == [10]
     one.lose_disk()
     one.train()

@@ -71,9 +71,9 @@ def test_a_run_resumes_where_its_profile_would_be_too_late(tmp_path: Path, monke
     assert supervise(run, plan_of(run)) == 0
     with pytest.raises(ConfigError, match="finished"):
         launch.train(prepared, profile=STEPS)
-    assert launch.train(prepared, profile=STEPS, resume="never") == 0
+    assert launch.train(prepared, profile=STEPS, resume_step=0) == 0
     with pytest.raises(ConfigError, match="resumes after step 50"):
-        launch.train(prepared, profile=STEPS, resume="50")
+        launch.train(prepared, profile=STEPS, resume_step=50)
 
 
 def test_a_worker_that_dies_is_profiled_again_and_the_weights_stay(tmp_path: Path) -> None:

@@ -297,10 +297,10 @@ def test_resume_from_a_step(tmp_path: Path, uninterrupted: str) -> None:
     run = small_run(tmp_path)
     assert supervise(run, plan_of(run)) == 0
     with pytest.raises(ConfigError, match="no checkpoint of step 13"):
-        supervise(run, plan_of(run), resume="13")
-    assert supervise(run, plan_of(run), resume="50") == 0
+        supervise(run, plan_of(run), resume_step=13)
+    assert supervise(run, plan_of(run), resume_step=50) == 0
     assert [event.step for event in read_events(run) if event.kind == "start"] == [0, 50]
-    assert supervise(run, plan_of(run), resume="never") == 0
+    assert supervise(run, plan_of(run), resume_step=0) == 0
     assert [event.step for event in read_events(run) if event.kind == "start"] == [0, 50, 0]
     assert steps_saved(run) == ["step-00000050", "step-00000060"]  # nothing lies aside any more
     assert kinds(run).count("end") == 3

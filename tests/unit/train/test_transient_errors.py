@@ -138,7 +138,7 @@ def test_a_run_with_saved_steps_never_starts_at_0_unasked(loss: str, asked: str,
         with pytest.raises(InputError, match="has saved 60 steps") as caught:
             supervise(run, plan_of(run))
     if asked == "by --resume never":
-        assert supervise(run, plan_of(run), resume="never") == 0
+        assert supervise(run, plan_of(run), resume_step=0) == 0
     else:
         subprocess.run(caught.value.fix.split("`")[1], shell=True, check=True, env=environment())
         assert supervise(run, plan_of(run)) == 0
@@ -151,7 +151,7 @@ def test_a_run_with_saved_steps_never_starts_at_0_unasked(loss: str, asked: str,
 def test_a_rewound_run_may_be_killed_before_it_saves(tmp_path: Path) -> None:
     run, said = small_run(tmp_path, max_restarts=0), list[str]()
     assert supervise(run, plan_of(run)) == 0
-    assert supervise(run, plan_of(run, CRASH_AT="5"), resume="never", say=said.append) == 1
+    assert supervise(run, plan_of(run, CRASH_AT="5"), resume_step=0, say=said.append) == 1
     assert supervise(run, plan_of(run, CRASH_AT="5"), say=said.append) == 1  # at 0 again, as was asked for before
     assert [event.step for event in read_events(run) if event.kind == "start"] == [0, 0, 0]
     assert len(list((run / "checkpoints").glob("aside-*"))) == 2
