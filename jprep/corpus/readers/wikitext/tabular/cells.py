@@ -61,8 +61,11 @@ class Row:
 
 
 def parse_rows(lines: list[str]) -> list[Row]:
-    """Return the rows of a table that have a cell, by its lines without that of `{|`."""
-    rows = [Row()]
+    """Return the rows of a table that have a cell, by its lines without that of `{|`.
+
+    The first row is the text outside the cells, which MediaWiki shows above the table, as it does captions.
+    """
+    rows = [Row(caption=True), Row()]
     for line in lines:
         _add(rows, line.strip(_SPACES))
     return [row for row in rows if row.cells or row.nested]
@@ -85,16 +88,17 @@ def _add(rows: list[Row], line: str) -> None:
         _add_cells(rows[-1], bare[1:].replace("!!", "||") if header else bare[1:], header)
     elif rows[-1].cells:
         rows[-1].cells[-1].lines.append(line.lstrip(_LIST_MARKUP))
-    else:
-        rows[-1].cells.append(_text_cell(line.lstrip(_LIST_MARKUP)))
+    elif bare:
+        rows[0].cells = rows[0].cells or [_text_cell()]
+        rows[0].cells[0].lines.append(line.lstrip(_LIST_MARKUP))
 
 
 def _add_cells(row: Row, line: str, header: bool) -> None:
     row.cells += (Cell(cell, header) for cell in line.split("||"))
 
 
-def _text_cell(text: str) -> Cell:
-    """Return a cell of text before the first sign of a row, in which a `|` means nothing."""
+def _text_cell() -> Cell:
+    """Return a cell of the text outside the cells, in which a `|` means nothing."""
     cell = Cell("")
-    cell.lines = [text]
+    cell.lines = []
     return cell
