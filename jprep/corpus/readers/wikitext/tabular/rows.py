@@ -105,8 +105,8 @@ def _shown(rows: list[GridRow]) -> Iterator[tuple[list[str], list[str]]]:
     while at < len(rows):
         row = rows[at]
         levels = 1
-        if row.caption or _is_title(row, rows):
-            yield [ROW_START, CELL_START + row.own[0].text], row.nested
+        if row.caption or _is_title(row, rows, bool(keys)):
+            yield [ROW_START, *(CELL_START + cell.text for cell in row.own if not cell.empty)], row.nested
         elif headers := rows[at : at + _header_rows(rows, at, bool(keys))]:
             keys, levels = _keys(headers), len(headers)
             above = max((cell.row for header in headers for cell in header.own), default=above)
@@ -121,9 +121,12 @@ def _has_two_columns(rows: list[GridRow]) -> bool:
     return all(len(row.cells) <= 2 and all(cell.column < 2 for cell in row.cells) for row in rows if not row.caption)
 
 
-def _is_title(row: GridRow, rows: list[GridRow]) -> bool:
-    """Return whether a row has one cell, which spans columns."""
-    return bool(row.own) and len(row.cells) == 1 and row.own[0].width > 1 and len(rows) > 1
+def _is_title(row: GridRow, rows: list[GridRow], again: bool) -> bool:
+    """Return whether a row has one cell, which spans columns; below headers, a header beside empty cells is enough."""
+    if len(row.cells) == 1:
+        return bool(row.own) and row.own[0].width > 1 and len(rows) > 1
+    filled = [cell for cell in row.cells if not cell.empty]
+    return again and len(filled) == 1 and filled[0].header and filled[0].width > 1 and filled[0] in row.own
 
 
 def _header_rows(rows: list[GridRow], at: int, again: bool) -> int:
@@ -135,7 +138,7 @@ def _header_rows(rows: list[GridRow], at: int, again: bool) -> int:
         again: whether the table had headers before. Numbers are then taken for values, as in a row of sums.
     """
     end, last = at, min(len(rows), at + _MAX_LEVELS + 1)
-    while end < last and _is_header(rows[end]):
+    while end < last and _is_header(rows[end]) and (end == at or _continues(rows[end], rows[end - 1], rows)):
         end += 1
     if end == last:  # a table of headers only: those of the first row
         return int(not again)
@@ -144,6 +147,13 @@ def _header_rows(rows: list[GridRow], at: int, again: bool) -> int:
     if again and any(_NUMBER.fullmatch(cell.text) for row in rows[at:end] for cell in row.own):
         return 0
     return end - at
+
+
+def _continues(row: GridRow, above: GridRow, rows: list[GridRow]) -> bool:
+    """Return whether a row below headers is one of headers, too: no title, and numbers only below wide headers."""
+    wide = {column for cell in above.cells if cell.width > 1 for column in range(cell.column, cell.column + cell.width)}
+    numbers = (cell.column for cell in row.own if _NUMBER.fullmatch(cell.text))
+    return wide.issuperset(numbers) and not _is_title(row, rows, again=True)
 
 
 def _is_header(row: GridRow) -> bool:
