@@ -30,7 +30,7 @@ _ENDS = r"(?=で(?:あ[りるっ]|す|し)|だ[。っ]|[。）)]|\Z)"
 _KANA = "ぁ-んー"
 _COPULA = r"で(?:あ[りるっ]|す|し[たて])|だ(?:[。）)]|った|\Z)"
 _OBJECT = rf"を(?:[^{_KANA}]|も[ちつっ]|[さしすせ]|お[いかこ]|い[いうっ])"
-_BY = r"に(?:よ[りるっ]|お[いけ]て?|対|関|つい)"
+_BY = r"に(?:よ[りるれっ]|お[いけ]て?|対|関|つい)"
 _PARTICLE = rf"{_OBJECT}|{_BY}|{_COPULA}|は[^{_KANA}]|[がのに][^{_KANA}、，]|から[^{_KANA}、，]|へ[^{_KANA}、，]"
 """A particle or copula, as far as what follows shows that no word begins with it."""
 
@@ -46,10 +46,10 @@ _LOSSES = (
     ),
     (rf"{_NOUN}[はが]", rf"(?:{_UNIT}){_BEHIND_UNIT}|{_COUNTER}{_BEHIND_COUNTER}"),
     (_START, rf"(?:{_UNIT}){_BEHIND_UNIT}"),
-    ("、", rf"(?:{_UNIT}|{_COUNTER}){_ENDS}"),
+    ("、", rf"(?:{_UNIT}|{_COUNTER}){_ENDS}|{_BY}"),
     # A name before its particle.
     (_START, _PARTICLE),
-    (rf"{_NOUN}は", rf"{_OBJECT}|{_BY}|{_COPULA}|が[^{_KANA}、，]|の[^{_KANA}、，]"),
+    (rf"{_NOUN}は", rf"{_OBJECT}|{_BY}|{_COPULA}|[がのに][^{_KANA}、，]"),
     (rf"{_NOUN}を", rf"{_OBJECT}|{_BY}|が[^{_KANA}、，]|から[^{_KANA}、，]"),
     (rf"{_NOUN}の", rf"{_OBJECT}|{_BY}|{_COPULA}|に[^{_KANA}、，]"),
     (rf"{_NOUN}[にでも]", _OBJECT),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
-from jprep.corpus.readers.wikitext.placeholders import EQUALS, LOST, PIPE, ROW_LINES, ROW_START
+from jprep.corpus.readers.wikitext.placeholders import BREAK, EQUALS, GONE, LOST, PIPE, ROW_LINES, ROW_START
 from jprep.corpus.readers.wikitext.tabular.grid import cell_text
 from jprep.corpus.readers.wikitext.tabular.rows import key_and_value
 from jprep.corpus.readers.wikitext.tabular.units import without_doubled_unit
@@ -20,6 +20,9 @@ _MAX_NAME = 60
 _JAPANESE = re.compile(r"[ぁ-んァ-ヶ一-鿿]")
 _NUMBER = re.compile(r"[\d_]+\Z")
 _ITEM = re.compile(r"^(?!#[0-9a-f]{6}$)[*#:;]+[ \t]*", re.M | re.I)  # not a colour
+_LOST_PART = re.compile(rf"(?<![^\n{BREAK}])[{GONE} \t]++(?:[\n{BREAK}]++|\Z)|[（(][{GONE} \t]++[）)]")
+"""A line or brackets with nothing but templates whose text is unknown, which may be notes or coordinates."""
+
 _KEY_END = re.compile(r"\s*[-–—]\s.*")
 _NO_TEXT = re.compile(
     r"[^\n]*\.(?:jpe?g|png|svg|gif|tiff?|webp|og[gva]|webm|pdf|mid)\b|(?:https?:)?//|www\.|[^\n]*\d\s*px\b|"
@@ -88,8 +91,10 @@ class InfoboxRows:
     def _value(self, source: str) -> str:
         """Return a value in one line; "" if it is not text."""
         if LOST in source:
-            self._tally["infoboxes.lost"] += 1
-            return ""
+            source = _LOST_PART.sub("", source)
+            if LOST in source or not source:
+                self._tally["infoboxes.lost"] += 1
+                return ""
         if not source:
             return ""
         text = cell_text(_ITEM.sub("", source.replace(PIPE, "|").replace(EQUALS, "=")))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from jprep.corpus.readers.wikitext.placeholders import LOST
 from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
 from jprep.corpus.readers.wikitext.templating.formats import Lookup, TemplateFormat
 from jprep.errors import ConfigError
@@ -80,6 +81,9 @@ class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 INFOBOX: list[TemplateFormat] = []
 """The formats of infoboxes."""
 
+_COMPUTED: Mapping[str, Lookup] = {"era": format_year_with_era, "unknown": lambda _: LOST}
+"""Lookups without a list. `unknown` makes a template with this argument one whose text is unknown."""
+
 
 class TemplateTable:
     """What templates show, by their names.
@@ -114,7 +118,7 @@ class TemplateTable:
             self.disambiguation.update(file.disambiguation)
             for name, values in file.lookup.items():
                 self.lookups.setdefault(name, {}).update(values)
-        lookups = {name: _lookup(values) for name, values in self.lookups.items()} | {"era": format_year_with_era}
+        lookups = {**{name: _lookup(values) for name, values in self.lookups.items()}, **_COMPUTED}
         self._formats.update((canonical_name(name), []) for name in self.disambiguation)
         for path, file in files:
             for number, show in enumerate(file.show, 1):

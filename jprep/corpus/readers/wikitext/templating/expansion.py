@@ -64,7 +64,7 @@ class TemplateExpander:
             arguments[WILDCARD_KEY], arguments[TITLE_KEY] = star, self.title
             for format in formats:
                 if shown := format.fill(arguments):
-                    self._tally["templates.expanded"] += 1
+                    self._tally["templates.unknown" if shown == LOST else "templates.expanded"] += 1
                     return shown
         if self._show_infobox and formats is INFOBOX:
             return self._show_infobox(_arguments(rest, EDGE.replace(LOST, "")))
