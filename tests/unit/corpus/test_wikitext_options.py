@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
+from jprep.corpus.readers.wikitext.placeholders import LOST
 from jprep.corpus.readers.wikitext.templating.definitions import BUILTIN_FILES, TemplateTable
 from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
 from jprep.corpus.readers.wikitext.templating.formats import TemplateFormat
@@ -230,6 +231,9 @@ def test_missing_table_error_names_the_file(tmp_path: Path) -> None:
         (r"\[{1}\]", {"1": "a"}, "[a]"),
         ("{1:up}", {"1": "a"}, "A"),
         ("–", {}, "–"),
+        ("（{1|2}）", {"1": LOST, "2": "b"}, LOST),
+        ("{1}（{2}）", {"1": "a", "2": LOST}, ""),
+        ("{1}[（{2}）]", {"1": "a", "2": LOST}, "a"),
     ],
 )
 def test_formats(source: str, arguments: dict[str, str], shown: str) -> None:

@@ -14,7 +14,9 @@ from jprep.corpus.readers.wikitext.placeholders import GONE, LINKED, LOST
 EDGE = " \t\n" + GONE + LINKED
 """Characters around an argument: white space, and marks of dropped markup."""
 
-_SHOWN_EDGE = EDGE.replace(LOST, "")
+SHOWN_EDGE = EDGE.replace(LOST, "")
+"""The same without the mark of an unknown text."""
+
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.I | re.A)
 
 
@@ -43,13 +45,13 @@ class TextArguments:
 
     def value(self, at: int) -> str:
         """Return an argument, "" if there is none."""
-        return self._parts[at].strip(_SHOWN_EDGE) if at < len(self._parts) else ""
+        return self._parts[at].strip(SHOWN_EDGE) if at < len(self._parts) else ""
 
     def cases(self) -> Iterator[tuple[str, Callable[[], str] | None]]:
         """Yield the two sides of each argument's `=`."""
         for part in self._parts[1:]:
             key, equals, value = part.partition("=")
-            yield key.strip(_SHOWN_EDGE), partial(str.strip, value, _SHOWN_EDGE) if equals else None
+            yield key.strip(SHOWN_EDGE), partial(str.strip, value, SHOWN_EDGE) if equals else None
 
 
 def choose(call: Arguments, condition: bool) -> str:

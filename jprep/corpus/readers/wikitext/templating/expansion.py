@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST
-from jprep.corpus.readers.wikitext.templating.conditions import CONDITIONS, EDGE, TextArguments
+from jprep.corpus.readers.wikitext.templating.conditions import CONDITIONS, EDGE, SHOWN_EDGE, TextArguments
 from jprep.corpus.readers.wikitext.templating.definitions import (
     INFOBOX,
     TITLE_KEY,
@@ -67,7 +67,7 @@ class TemplateExpander:
                     self._tally["templates.unknown" if shown == LOST else "templates.expanded"] += 1
                     return shown
         if self._show_infobox and formats is INFOBOX:
-            return self._show_infobox(_arguments(rest, EDGE.replace(LOST, "")))
+            return self._show_infobox(_arguments(rest))
         self._tally["templates.hidden"] += 1
         return LOST if formats and LOST in content else DROPPED
 
@@ -82,16 +82,19 @@ class TemplateExpander:
         return entry
 
 
-def _arguments(rest: str, edge: str = EDGE) -> dict[str, str]:
+def _arguments(rest: str) -> dict[str, str]:
+    """Return the arguments by number or name. One with nothing but unknown texts is `LOST`."""
     arguments: dict[str, str] = {}
     count = 0
     for part in rest.split("|"):
         key, equals, value = part.partition("=")
         if equals:
-            arguments[key.strip()] = value.strip(edge)
+            arguments[key.strip()] = value.strip(SHOWN_EDGE)
         else:
             count += 1
-            arguments[str(count)] = part.strip(edge)
+            arguments[str(count)] = part.strip(SHOWN_EDGE)
+    if LOST in rest:
+        return {key: value if value.strip(EDGE) else value and LOST for key, value in arguments.items()}
     return arguments
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from jprep.corpus.readers.wikitext.placeholders import LOST
+
 Lookup = Callable[[str], str]
 """Returns the value for a key, or ""."""
 
@@ -45,10 +47,17 @@ class TemplateFormat:
             raise ValueError(f"unexpected end of the format {source!r}")
 
     def fill(self, arguments: Mapping[str, str]) -> str:
-        """Return the text for these arguments, or "" if a field outside of brackets has no value."""
+        """Return the text for these arguments, or "" if a field outside of brackets has no value.
+
+        A field whose value is `LOST` has none, but the text is `LOST` if that is the value of all fields beside it.
+        """
         out: list[str] = []
         for optional, pieces in self._parts:
             values = [piece if isinstance(piece, str) else _first(piece, arguments) for piece in pieces]
+            if LOST in values:
+                if optional:
+                    continue
+                return LOST if _all_lost(pieces, values) else ""
             if all(values):
                 out += values
             elif not optional:
@@ -75,6 +84,10 @@ class _Field:
             return self._lookup(value) if value else ""
         numbered = (arguments.get(str(n), "") for n in range(int(self._key), len(arguments) + 1))
         return self._separator.join(self._lookup(value) for value in numbered if value)
+
+
+def _all_lost(pieces: list[str | list[_Field]], values: list[str]) -> bool:
+    return all(value == LOST for piece, value in zip(pieces, values, strict=True) if not isinstance(piece, str))
 
 
 def _first(fields: list[_Field], arguments: Mapping[str, str]) -> str:
