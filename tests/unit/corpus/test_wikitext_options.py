@@ -185,6 +185,14 @@ def test_user_table_extends_and_overrides(tmp_path: Path) -> None:
     assert extract(source, templates=[str(mine)]) == "<a>、鴨川、某語: b、川"
 
 
+def test_the_longest_pattern_of_a_file_is_used_and_the_last_file_comes_first(tmp_path: Path) -> None:
+    source = "{{lang-el-Latn|el|kinein}}、{{lang-de-short|Fluss}}、{{lang-en|river}}"
+    assert extract(source) == "kinein、独: Fluss、英語: river"
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[[show]]\nformat = "<{1}>"\nnames = ["lang-*"]\n', encoding="utf-8")
+    assert extract(source, templates=[str(mine)]) == "<el>、<Fluss>、<river>"
+
+
 def test_provenance_names_every_table(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text("", encoding="utf-8")

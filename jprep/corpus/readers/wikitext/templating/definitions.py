@@ -121,9 +121,11 @@ class TemplateTable:
         lookups = {**{name: _lookup(values) for name, values in self.lookups.items()}, **_COMPUTED}
         self._formats.update((canonical_name(name), []) for name in self.disambiguation)
         for path, file in files:
+            earlier, self._patterns = self._patterns, []
             for number, show in enumerate(file.show, 1):
                 self._enter(show, lookups, f"{path}, [[show]] number {number}")
             self._enter_infoboxes(file.infobox)
+            self._patterns = sorted(self._patterns, key=_length, reverse=True) + earlier
         self._folded = {name.casefold(): formats for name, formats in self._formats.items()}
 
     def find(self, name: str) -> TemplateEntry | None:
@@ -190,6 +192,11 @@ def canonical_name(name: str) -> str:
     """Return the name of a template as MediaWiki normalizes it: spaces for underscores, first letter in upper case."""
     name = " ".join(name.replace("_", " ").split())
     return name[:1].upper() + name[1:]
+
+
+def _length(entry: tuple[re.Pattern[str], list[TemplateFormat]]) -> int:
+    """Return the length of a pattern. Longer ones come first: `lang-*` matches what `lang-*-short` does."""
+    return len(entry[0].pattern)
 
 
 def _lookup(values: Mapping[str, str]) -> Lookup:
