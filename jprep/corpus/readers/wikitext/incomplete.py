@@ -37,11 +37,13 @@ _PARTICLE = rf"{_OBJECT}|{_BY}|{_COPULA}|は[^{_KANA}]|[がのに][^{_KANA}、�
 _START = r"(?:\A|[。！？「『（(【〈《])[ \u3000]*\Z"
 _NOUN = r"[一-鿿々〇ァ-ヶーA-Za-z0-9）)」』]"
 
+_MEASURE = r"(?:長|高|深|重|広|大き|速)さ"
+
 _LOSSES = (
     # A number before its unit.
     ("[約計第]|人口|面積|標高|世帯数|密度", rf"(?:{_UNIT}|{_COUNTER}){_BEHIND_UNIT}|(?:{_QUANTITY}){_BEHIND_COUNTER}"),
     (
-        "およそ|[延の]べ|総勢|平均|推定|(?:長|高|深|重|広|大き|速)さ[はが]?",
+        rf"およそ|[延の]べ|総勢|平均|推定|{_MEASURE}[はが]?",
         rf"(?:{_UNIT}){_BEHIND_UNIT}|(?:{_QUANTITY}){_BEHIND_COUNTER}",
     ),
     (rf"{_NOUN}[はが]", rf"(?:{_UNIT}){_BEHIND_UNIT}|{_COUNTER}{_BEHIND_COUNTER}"),
@@ -49,7 +51,7 @@ _LOSSES = (
     ("、", rf"(?:{_UNIT}|{_COUNTER}){_ENDS}|{_BY}"),
     # A name before its particle.
     (_START, _PARTICLE),
-    (rf"{_NOUN}は", rf"{_OBJECT}|{_BY}|{_COPULA}|[がのに][^{_KANA}、，]"),
+    (rf"(?:{_NOUN}|{_MEASURE})は", rf"{_OBJECT}|{_BY}|{_COPULA}|[がのに][^{_KANA}、，]"),
     (rf"{_NOUN}を", rf"{_OBJECT}|{_BY}|が[^{_KANA}、，]|から[^{_KANA}、，]"),
     (rf"{_NOUN}の", rf"{_OBJECT}|{_BY}|{_COPULA}|に[^{_KANA}、，]"),
     (rf"{_NOUN}[にでも]", _OBJECT),
