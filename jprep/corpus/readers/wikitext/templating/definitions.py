@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from jprep.corpus.readers.wikitext.placeholders import LOST
+from jprep.corpus.readers.wikitext.templating.dates import day_number, month_number, whole_date, year_number
 from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
 from jprep.corpus.readers.wikitext.templating.formats import Lookup, TemplateFormat
 from jprep.errors import ConfigError
@@ -81,7 +82,14 @@ class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 INFOBOX: list[TemplateFormat] = []
 """The formats of infoboxes."""
 
-_COMPUTED: Mapping[str, Lookup] = {"era": format_year_with_era, "unknown": lambda _: LOST}
+_COMPUTED: Mapping[str, Lookup] = {
+    "era": format_year_with_era,
+    "date": whole_date,
+    "year": year_number,
+    "month": month_number,
+    "day": day_number,
+    "unknown": lambda _: LOST,
+}
 """Lookups without a list. `unknown` makes a template with this argument one whose text is unknown."""
 
 
