@@ -47,6 +47,20 @@ def test_captions_can_be_kept() -> None:
     assert extract(source, captions=True) == "川の春\n前\n秋"
 
 
+def test_options_of_a_gallery_are_no_captions() -> None:
+    lines = (
+        "File:a.jpg|alt=代替|説明|link=頁",
+        "b.jpg|代替文=図",
+        "c.jpg|class=x|[[鴨川|川]]と{{color|red|池}}",
+        "d.jpg|thumb|左",
+        "e.jpg|",
+        "f.jpg|page=2|a=b",
+        "g.jpg",
+    )
+    source = "\n".join(("<gallery>", *lines, "</gallery>"))
+    assert extract(source, captions=True) == "説明\n川と池\n左\na=b"
+
+
 def test_captions_can_end_in_an_external_link() -> None:
     assert extract("[[File:a.jpg|thumb|説明[http://c.jp d]]]本文", captions=True) == "説明d\n本文"
 

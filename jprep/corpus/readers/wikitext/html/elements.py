@@ -8,6 +8,7 @@ from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.blocks.line_starts import mark_line_starts
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.html.entities import decode_entities
+from jprep.corpus.readers.wikitext.html.galleries import gallery_captions
 from jprep.corpus.readers.wikitext.html.invisible import remove_invisible
 from jprep.corpus.readers.wikitext.html.tags import remove_tags
 from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, FIRST_LITERALS, GONE, LITERAL
@@ -119,7 +120,7 @@ class ElementResolver:
         if name in _MATH and self._config.math:
             return self._literal(" ".join(inner.split()))
         if name == "gallery" and self._config.captions:
-            return "".join(f"\n{caption}" for caption in map(_gallery_caption, inner.split("\n")) if caption) + "\n"
+            return gallery_captions(inner)
         return DROPPED if name not in ("!--", "rp", "includeonly") else ""
 
     def _literal(self, inner: str) -> str:
@@ -149,7 +150,3 @@ def _remove_nowiki(inner: str) -> str:
     """Return the content of `<pre>`: pairs of `<nowiki>` tags in it are removed, single tags are kept."""
     closed, closer, rest = inner.rpartition("</nowiki>")  # after the last closing tag, a search would be quadratic
     return _NOWIKI.sub(r"\1", closed + closer) + rest
-
-
-def _gallery_caption(line: str) -> str:
-    return line.partition("|")[2].strip()
