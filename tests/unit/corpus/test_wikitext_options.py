@@ -70,6 +70,11 @@ def test_links_can_show_their_targets() -> None:
     assert extract(source, links="target") == "貞観 (日本)13年、沿革、この節、塔、鴨川"
 
 
+def test_targets_are_titles() -> None:
+    source = "[[京都_市|京]]、[[京都%E5%B8%82#川|京]]、[[京都__市_#川|京]]、[[100%|全部]]、[[京都市]]"
+    assert extract(source, links="target") == "京都 市、京都市、京都 市、100%、京都市"
+
+
 def test_apostrophes_of_targets_are_text() -> None:
     assert extract("''[[Rock ''n'' Roll|曲]]''と''[[B's]]''", links="target") == "Rock ''n'' RollとB's"
 

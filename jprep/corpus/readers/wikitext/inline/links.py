@@ -15,9 +15,10 @@ from jprep.corpus.readers.wikitext.placeholders import APOSTROPHE, DROPPED, PIPE
 
 SIMPLE_LINKS = {
     "label": re.compile(r"\[\[(?!//)(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:'%\n]+)\]\]"),
-    "target": re.compile(r"\[\[(?!//)([^\[\]{}|<>:#'%\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
+    "target": re.compile(r"\[\[(?!//)([^\[\]{}|<>:#'%_\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
 }
-"""Patterns of links without nested mark-up, colon, apostrophe or percent sign. Group 1 is the shown text."""
+"""Patterns of links without nested mark-up, colon, apostrophe or percent sign, and of targets without underscore.
+Group 1 is the shown text."""
 
 NAMESPACES: Mapping[str, int] = {
     **dict.fromkeys(("media", "メディア"), -2),
@@ -73,7 +74,7 @@ class LinkResolver:
         if colon and (hidden := self._hidden_link(prefix, content)) is not None:
             return hidden
         if self._targets and target[:1] != "#":
-            return escape_title(target.partition("#")[0].strip())
+            return escape_title(" ".join(_decoded(target).partition("#")[0].replace("_", " ").split()))
         if not pipe or "\n" in target:  # a target never spans lines: the `[[` was unclosed
             return _title(content.strip())
         return label or _short(target)
@@ -110,9 +111,14 @@ class LinkResolver:
 
 def _title(target: str) -> str:
     """Return the target of a link as shown: percent-encoding decoded, apostrophes protected from bold and italic."""
+    return escape_title(_decoded(target))
+
+
+def _decoded(target: str) -> str:
+    """Return a target without percent-encoding, unless no title could be so."""
     if "%" in target and not _REFUSED.search((decoded := unquote(target)).partition("#")[0]):
-        target = decoded
-    return escape_title(target)
+        return decoded
+    return target
 
 
 def _short(target: str) -> str:
