@@ -36,9 +36,10 @@ def main(run: Path, checkpoint: Path, folder: Path, coordinator: str, rank: int)
     """Save on each mesh."""
     job = read_job(run)
     layouts = {name: layout_of(job, mesh) for name, mesh in MESHES.items()}
-    how: dict[str, Any] = {"rank": rank, "coordinator": coordinator, "exact": True, "deterministic": True}
     figures: dict[str, Any] = {}
-    with join_processes(layouts["fsdp"], **how, timeout=600):
+    with join_processes(
+        layouts["fsdp"], rank=rank, coordinator=coordinator, exact=True, deterministic=True, timeout=600
+    ):
         figures["control"] = programs_of_one_function()
         for name, layout in layouts.items():
             context = DistributedContext(layout, rank)

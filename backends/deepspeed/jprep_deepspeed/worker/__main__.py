@@ -22,8 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser, train = worker_parsers("jprep_deepspeed.worker")
     train.add_argument("--device", choices=["cpu", "cuda"], required=True)
     train.add_argument("--settings", type=json.loads, required=True, help="DeepSpeed's configuration, as JSON")
-    how = "keep only the input of each layer for the backward pass"
-    train.add_argument("--gradient-checkpointing", "--recompute", action="store_true", help=how)
+    train.add_argument(
+        "--gradient-checkpointing",
+        "--recompute",
+        action="store_true",
+        help="keep only the input of each layer for the backward pass",
+    )
     return run_command(parser.parse_args(arguments), _train, "jprep_torch.worker.inference")
 
 
@@ -41,8 +45,16 @@ def _train(given: argparse.Namespace) -> int:
             swap_directory(given.settings) as config,
             join_processes(given.device, deterministic=deterministic, timeout=timeout, alone=True) as context,
         ):
-            how = {"gradient_checkpointing": given.gradient_checkpointing, "hooks": hooks, "profiler": session.profiler}
-            state = TrainState(job, session.initial_weights, session.resume, context, config, **how)
+            state = TrainState(
+                job,
+                session.initial_weights,
+                session.resume,
+                context,
+                config,
+                gradient_checkpointing=given.gradient_checkpointing,
+                hooks=hooks,
+                profiler=session.profiler,
+            )
             Trainer(session, context, state, config["train_micro_batch_size_per_gpu"], hooks).train()
 
     _use_slurm_ranks()

@@ -59,8 +59,9 @@ class TrainState:
         self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
-        how: dict[str, Any] = {"gradient_checkpointing": gradient_checkpointing, "hooks": hooks}
-        self._parallel = parallelize(job, weights, config, context, **how)
+        self._parallel = parallelize(
+            job, weights, config, context, gradient_checkpointing=gradient_checkpointing, hooks=hooks
+        )
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:
             self._scale.restore(saved.progress)

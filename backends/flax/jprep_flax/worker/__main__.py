@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
 
 import msgspec
 
@@ -39,11 +38,15 @@ def _train(given: argparse.Namespace) -> int:
 
     def train(session: Session) -> None:
         options, section = Flax().read_options(session.job.options), session.job.train
-        how: dict[str, Any] = {"exact": section.precision == "fp32", "deterministic": options.deterministic}
-        how |= {"timeout": 60 * max(_MIN_TIMEOUT, section.silent_minutes)}
-        how |= {"rank": rank, "coordinator": coordinator}
         hooks = load_run_hooks(session.run, session.job)
-        with join_processes(layout, **how) as context:
+        with join_processes(
+            layout,
+            rank=rank,
+            coordinator=coordinator,
+            exact=section.precision == "fp32",
+            deterministic=options.deterministic,
+            timeout=60 * max(_MIN_TIMEOUT, section.silent_minutes),
+        ) as context:
             state = TrainState(
                 session.job,
                 session.initial_weights,

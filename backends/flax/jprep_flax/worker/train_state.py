@@ -97,10 +97,16 @@ class TrainState:
         choose_masks(job.dropout_masks)
 
         def build() -> ModelWithLoss:
-            dtype = _DTYPES[job.train.precision]
-            how = {"dtype": dtype, "remat": gradient_checkpointing, "vocab": layout.vocabulary, "hooks": hooks}
-            how["z_loss"] = job.train.z_loss
-            return ModelWithLoss(job.model, job.train.objective, **how, rngs=nnx.Rngs(0))
+            return ModelWithLoss(
+                job.model,
+                job.train.objective,
+                dtype=_DTYPES[job.train.precision],
+                remat=gradient_checkpointing,
+                vocab=layout.vocabulary,
+                z_loss=job.train.z_loss,
+                hooks=hooks,
+                rngs=nnx.Rngs(0),
+            )
 
         self._graph, self._abstract = nnx.split(nnx.eval_shape(build))
         saved = CheckpointReader(resume) if resume else None

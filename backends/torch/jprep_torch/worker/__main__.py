@@ -18,8 +18,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command of the worker and return its exit code."""
     parser, train = worker_parsers("jprep_torch.worker")
     train.add_argument("--device", choices=["cpu", "cuda", "xla", "tpu"], required=True)
-    how = "rows that pass through the model at a time"
-    train.add_argument("--micro-batch", "--rows", type=int, required=True, help=how)
+    train.add_argument(
+        "--micro-batch", "--rows", type=int, required=True, help="rows that pass through the model at a time"
+    )
     add_worker_flags(train)
     train.add_argument("--shard", action="store_true", help="shard the model among the processes")
     return run_command(parser.parse_args(arguments), _train, "jprep_torch.worker.inference")
@@ -29,11 +30,23 @@ def _train(given: argparse.Namespace) -> int:
     def train(session: Session) -> None:
         job, hooks = session.job, load_run_hooks(session.run, session.job)
         options = Torch().read_options(job.options)
-        xla = {"devices": given.devices, "host": given.process}
-        timeout = process_timeout(job)
-        with join_processes(given.device, deterministic=options.deterministic, timeout=timeout, **xla) as context:
-            how = {"shard": given.shard, "hooks": hooks, "profiler": session.profiler}
-            state = TrainState(job, session.initial_weights, session.resume, context, options, **how)
+        with join_processes(
+            given.device,
+            deterministic=options.deterministic,
+            timeout=process_timeout(job),
+            devices=given.devices,
+            host=given.process,
+        ) as context:
+            state = TrainState(
+                job,
+                session.initial_weights,
+                session.resume,
+                context,
+                options,
+                shard=given.shard,
+                hooks=hooks,
+                profiler=session.profiler,
+            )
             Trainer(session, context, state, given.micro_batch, hooks).train()
 
     ranks = rank_and_world_size(given.process, given.hosts)
