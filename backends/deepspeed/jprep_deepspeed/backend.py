@@ -11,7 +11,7 @@ from jprep.train.job.config import Job
 from jprep_deepspeed.options import Options
 from jprep_deepspeed.planning.checks import environment_findings
 from jprep_deepspeed.planning.launch import launch_command, worker_arguments
-from jprep_deepspeed.planning.layout_choice import choose_layout
+from jprep_deepspeed.planning.layout import choose_layout
 
 
 class DeepSpeed(Backend):

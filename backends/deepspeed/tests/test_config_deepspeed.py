@@ -261,7 +261,7 @@ def test_speed_and_memory_settings_are_passed_on(planned: Any) -> None:
 
 def test_deepspeed_has_no_linear_schedule_with_a_floor(job: Job) -> None:
     from jprep_deepspeed.planning.expected_config import expected_config
-    from jprep_deepspeed.planning.layout import Layout
+    from jprep_deepspeed.planning.layout_types import Layout
 
     schedule = parse_train_config({"steps": 1, "schedule": {"floor": 0.1}}, "here").schedule
     changed = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, schedule=schedule))

@@ -26,7 +26,7 @@ from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
 from jprep_deepspeed.planning.generated_config import generate_config
-from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.layout_types import Layout
 from jprep_deepspeed.worker.train_state import TrainState
 from jprep_torch.worker.data import count_labels, micro_batches
 from jprep_torch.worker.distributed.context import DistributedContext, join_processes

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
 from jprep_deepspeed.planning.generated_config import uses_sharded_muon
-from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.layout_types import Layout
 
 _HALF = {"bf16": ("bfloat16", "bf16", "torch.bfloat16"), "fp16": ("float16", "fp16", "half", "torch.float16")}
 _SCHEDULES = {"constant": "WarmupLR", "linear": "WarmupDecayLR", "cosine": "WarmupCosineLR"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from jprep.train.job.config import Job
 from jprep.train.optimization.loss_scale import INITIAL_LOSS_SCALE
-from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.layout_types import Layout
 
 BUCKET_SIZE = 50_000_000
 """Numbers that are communicated at a time. DeepSpeed keeps buffers of this size; its default of 5e8 takes gigabytes."""

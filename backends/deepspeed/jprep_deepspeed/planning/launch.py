@@ -9,7 +9,7 @@ import msgspec
 
 from jprep.train.backend import Host
 from jprep_deepspeed.options import Options
-from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.layout_types import Layout
 from jprep_torch.planning.launch import torchrun_command, worker_environment
 
 DEFAULT_PORT = 29500

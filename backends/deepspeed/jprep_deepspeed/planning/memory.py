@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jprep.train.job.config import Job
 from jprep.train.planning.memory_estimate import estimate_activations, muon_savings
-from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.layout_types import Layout
 from jprep_torch.planning.memory import keeps_attention
 
 _FP32, _HALF, _ADAM = 4, 2, 8  # bytes of a number; of AdamW's two averages

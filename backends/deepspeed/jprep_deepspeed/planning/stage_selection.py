@@ -10,7 +10,7 @@ from jprep.train.backend import MicroBatchEstimate, Target
 from jprep.train.planning.memory_fit import fits_memory
 from jprep.train.planning.micro_batch import micro_batch_sizes, smaller_micro_batches
 from jprep_deepspeed.options import SECTION
-from jprep_deepspeed.planning.layout import STAGES, Layout
+from jprep_deepspeed.planning.layout_types import STAGES, Layout
 from jprep_deepspeed.planning.memory import MemoryEstimate
 
 _SUGGESTIONS = 3

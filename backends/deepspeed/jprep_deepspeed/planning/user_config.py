@@ -19,7 +19,7 @@ from jprep_deepspeed.options import Options
 from jprep_deepspeed.planning.config_file import ConfigFile, read_config_file
 from jprep_deepspeed.planning.config_keys import FP16_SCALE, KNOWN_KEYS, REFUSED_KEYS
 from jprep_deepspeed.planning.expected_config import ExpectedValue, expected_config
-from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.layout_types import Layout
 
 AUTO = "auto"
 """The value of keys that are filled in."""

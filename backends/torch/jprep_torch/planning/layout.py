@@ -47,6 +47,24 @@ class Layout(NamedTuple):
     smaller: tuple[MicroBatchEstimate, ...]
 
 
+class _DeviceCounts(NamedTuple):
+    """How many processes and devices a job uses.
+
+    Attributes:
+        processes: processes on each host.
+        hosts: number of hosts.
+        world: processes that exchange gradients; an XLA program of several hosts counts as one.
+        devices: XLA devices of all hosts, among which one program divides rows; 1 on other devices.
+        devices_per_process: those of each process.
+    """
+
+    processes: int
+    hosts: int
+    world: int
+    devices: int
+    devices_per_process: int
+
+
 def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     """Choose devices, processes, sharding and the micro-batch of a job.
 
@@ -61,13 +79,11 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     device: Device = cuda_or_cpu(options, host) if options.device == "auto" else options.device
     check_options(job, options, device)
     check_machine(options, options.device, _device_kind(options, device), SECTION)
-    processes, hosts = _processes(options, host, device), options.hosts if device == "xla" else host_count(host)
-    devices = xla.xla_device_count(options.devices, options.hosts, options, SECTION) if device == "xla" else 1
-    world = processes * (1 if device == "xla" else hosts)
-    rows = rows_per_device(job.train.batch, world * devices, SECTION)
-    target = _target(options, host, device, world * devices // hosts, hosts)
-    shard = _choose_sharding(job, options, device, world, target)
-    shards = world if shard else 1
+    counts = _device_counts(options, host, device)
+    rows = rows_per_device(job.train.batch, counts.world * counts.devices, SECTION)
+    target = _target(options, host, device, counts.processes * counts.devices_per_process, counts.hosts)
+    shard = _choose_sharding(job, options, device, counts.world, target)
+    shards = counts.world if shard else 1
 
     def estimate(number: int) -> int:
         return estimate_memory(job, options, device, number, shards)
@@ -75,12 +91,12 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     chosen = choose_micro_batch(rows, options.micro_batch, estimate, target, SECTION)
     return Layout(
         device=device,
-        processes=processes,
-        hosts=hosts,
+        processes=counts.processes,
+        hosts=counts.hosts,
         placed=host.nodes is not None,
-        devices=devices,
+        devices=counts.devices,
         shard=shard,
-        micro_batch=chosen.rows * (devices // hosts if device == "xla" else 1),
+        micro_batch=chosen.rows * counts.devices_per_process,
         accumulate=chosen.accumulate,
         memory=chosen.memory,
         target=target,
@@ -93,14 +109,22 @@ def cuda_or_cpu(options: MachineOptions, host: Host) -> Literal["cuda", "cpu"]:
     return "cuda" if host.devices or options.gpu else "cpu"
 
 
+def _device_counts(options: Options, host: Host, device: Device) -> _DeviceCounts:
+    if device == "xla":
+        fix = "set hosts of the backend torch for a TPU slice"
+        refuse_hosts(host, f"{SECTION}.device", what=f"device {device}", fix=fix)
+        devices = xla.xla_device_count(options.devices, options.hosts, options, SECTION)
+        return _DeviceCounts(1, options.hosts, world=1, devices=devices, devices_per_process=devices // options.hosts)
+    hosts, processes = host_count(host), _processes(options, host, device)
+    return _DeviceCounts(processes, hosts, world=processes * hosts, devices=1, devices_per_process=1)
+
+
 def _processes(options: Options, host: Host, device: Device) -> int:
     """Return the number of processes on each host."""
-    if device in xla.XLA_DEVICES:
-        fix = "set hosts of the backend torch for a TPU slice" if device == "xla" else "use the backend flax"
-        refuse_hosts(host, f"{SECTION}.device", what=f"device {device}", fix=fix)
     if device == "tpu":
+        refuse_hosts(host, f"{SECTION}.device", what=f"device {device}", fix="use the backend flax")
         return options.processes or devices_per_host(options, 1, SECTION) or tpu_count() or 1
-    return 1 if device == "xla" else processes_per_host(options.processes, host, SECTION, on_gpus=device == "cuda")
+    return processes_per_host(options.processes, host, SECTION, on_gpus=device == "cuda")
 
 
 def _choose_sharding(job: Job, options: Options, device: Device, processes: int, target: Target) -> bool:
