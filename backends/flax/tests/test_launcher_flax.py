@@ -10,8 +10,8 @@ import pytest
 
 from jprep.testing.backend_suite.runner import SuiteRunner, stop_after
 from jprep.testing.backend_suite.two_hosts import train_on_two_hosts
+from jprep.train.hosts.host_launcher import free_port
 from jprep_flax.worker import launcher
-from jprep_flax.worker.launcher import free_port
 
 SHORT = {"steps": 6, "checkpoint": {"every_steps": 2}, "validation": {"every_steps": 3}}
 
@@ -20,7 +20,7 @@ SHORT = {"steps": 6, "checkpoint": {"every_steps": 2}, "validation": {"every_ste
 def test_hosts_meet_in_the_run_directory_and_resume_together(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "flax", {"device": "cpu"})
     alone = bench.train(bench.prepare("roberta-mlm", **SHORT))
-    two = {"processes": 2, "coordinator": f"localhost:{free_port()}"}
+    two = {"processes": 2, "coordinator": f"localhost:{free_port('localhost')}"}
     trained = train_on_two_hosts(bench, "roberta-mlm", two, **SHORT)
     assert [event.step for event in trained.events() if event.kind == "start"] == [0, 2, 4]
     assert list(trained.losses().values()) == pytest.approx(list(alone.losses().values()), rel=1e-5)

@@ -14,6 +14,7 @@ from saving_process import MESHES, PROCESSES
 
 from jprep.io.safetensors_file import Floats
 from jprep.testing.backend_suite.runner import SuiteRunner, partial_folders
+from jprep.train.hosts.host_launcher import free_port
 from jprep.train.models import TensorSpec, parameters
 from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
@@ -28,7 +29,6 @@ from jprep.train.run.commit import COMMIT
 from jprep.train.run.directory import read_job
 from jprep_flax.models.weights import TensorLocation
 from jprep_flax.worker.checkpoint import shards_of_process
-from jprep_flax.worker.launcher import free_port
 
 PROGRESS = TrainProgress(7, 2.0, 3)
 
@@ -54,7 +54,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Saved:
     run = bench.prepare("gpt2-muon", batch=8).run
     given, expected = write_known(run, folder / "given", 1), write_known(run, folder / "expected", PROCESSES)
     words = [str(Path(__file__).with_name("saving_process.py")), str(run), str(given), str(folder)]
-    address = f"localhost:{free_port()}"
+    address = f"localhost:{free_port('localhost')}"
     command = [sys.executable, *words, address]
     started = [subprocess.Popen([*command, str(rank)]) for rank in range(PROCESSES)]
     assert [process.wait(600) for process in started] == [0] * PROCESSES

@@ -7,7 +7,7 @@ from typing import Any
 
 from jprep.config import parse_config
 from jprep.corpus.normalizers.gentle import JOINED, REPLACED, SPACE_BETWEEN, GentleNormalizer
-from jprep.tokenizer.normalizers.neologdn_replacements import MARK, replace
+from jprep.tokenizer.normalizers.neologdn_replacements import MARK, replace, replace_all
 
 
 def gentle(options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -19,7 +19,7 @@ def gentle(options: dict[str, Any]) -> list[dict[str, Any]]:
     config = parse_config(options, GentleNormalizer.Config, where="tokenizer.normalizers")
     marks = "|".join(sorted({pair[1] for pair in JOINED}))
     return [
-        *_replaced(REPLACED),
+        *replace_all({re.escape(key): form for key, form in REPLACED.items()}),
         *_joined(),
         replace(f"{MARK}(?:{marks})", ""),
         *([replace(SPACE_BETWEEN, "")] if config.latin_spaces == "remove" else []),
@@ -31,11 +31,3 @@ def _joined() -> list[dict[str, Any]]:
     for pair, voiced in JOINED.items():
         keys.setdefault((pair[0], voiced), []).append(pair[1])
     return [replace(f"{kana}(?={'|'.join(marks)})", voiced + MARK) for (kana, voiced), marks in keys.items()]
-
-
-def _replaced(forms: dict[str, str]) -> list[dict[str, Any]]:
-    """Return one step per replacement. No form is a character that another step replaces."""
-    keys: dict[str, list[str]] = {}
-    for key, form in forms.items():
-        keys.setdefault(form, []).append(re.escape(key))
-    return [replace("|".join(alternatives), form) for form, alternatives in keys.items()]

@@ -50,11 +50,11 @@ def neologdn(tilde: Tilde, remove_space: bool, mark: str, *, keep_hangul: bool =
     tables = CharacterTables(tilde)
     return [
         *(_without_tildes(remove_space) if tilde == "remove" else []),
-        *_replaced(_forms(tables)),
+        *replace_all(_forms(tables)),
         replace(f"-?(?:{'|'.join(CONVERSIONS[HYPHEN][0])})+", "-"),
         replace(removed(tables, mark) if remove_space else rf"{_LINE_MARK}| (?=\n|{mark}\z)", ""),
         replace("ーー+", "ー"),
-        *_replaced(_joins(tables)),
+        *replace_all(_joins(tables)),
         replace(f"{MARK}(?:{'|'.join(map(chr, tables.joined))})", ""),
     ]
 
@@ -87,8 +87,12 @@ def _joins(tables: CharacterTables) -> dict[str, str]:
     }
 
 
-def _replaced(forms: dict[str, str]) -> list[dict[str, Any]]:
-    """Return one step per replacement. No replacement contains another one's key, so their order does not matter."""
+def replace_all(forms: dict[str, str]) -> list[dict[str, Any]]:
+    """Return one step per replacement. Their order must not matter: no replacement contains what another one replaces.
+
+    Args:
+        forms: regular expression → its replacement.
+    """
     keys: dict[str, list[str]] = {}
     for key, form in forms.items():
         keys.setdefault(form, []).append(key)

@@ -178,7 +178,7 @@ class _HostLauncher:
     def _meet(self, plan: Plan) -> Meeting:
         """Return where the ranks connect: on the first host choose it, on the others wait for it."""
         if self._number == 0:
-            port = int(plan.env.get("MASTER_PORT", "0")) or _free_port()
+            port = int(plan.env.get("MASTER_PORT", "0")) or free_port("")
             meeting = Meeting(_own_address(plan), port)
             write_meeting(self._run, self._attempt, meeting)
             return meeting
@@ -220,9 +220,14 @@ def _own_address(plan: Plan) -> str:
     return socket.gethostname()
 
 
-def _free_port() -> int:
+def free_port(address: str) -> int:
+    """Return a port of this host that no process listens on.
+
+    Args:
+        address: the address to listen at; "" for all addresses of the host.
+    """
     with socket.socket() as listener:
-        listener.bind(("", 0))
+        listener.bind((address, 0))
         port: int = listener.getsockname()[1]
         return port
 

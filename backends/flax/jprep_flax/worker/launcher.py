@@ -5,11 +5,12 @@ If one of them fails, all are ended.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+
+from jprep.train.hosts.host_launcher import free_port
 
 _POLL_INTERVAL = 0.05  # seconds
 
@@ -17,7 +18,7 @@ _POLL_INTERVAL = 0.05  # seconds
 def main(arguments: Sequence[str]) -> int:
     """Run `COUNT` workers to their end, and return the first exit code that is not 0."""
     count, *worker_arguments = arguments
-    coordinator = f"localhost:{free_port()}"
+    coordinator = f"localhost:{free_port('localhost')}"
     command = [sys.executable, "-m", "jprep_flax.worker", *worker_arguments, "--coordinator", coordinator, "--process"]
     workers = [subprocess.Popen([*command, str(number)]) for number in range(int(count))]
     try:
@@ -37,14 +38,6 @@ def _wait(workers: Sequence[subprocess.Popen[bytes]]) -> int:
         if None not in codes:
             return 0
         time.sleep(_POLL_INTERVAL)
-
-
-def free_port() -> int:
-    """Return a port of this host that no process listens on."""
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

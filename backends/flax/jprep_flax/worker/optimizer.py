@@ -10,7 +10,7 @@ from flax import nnx
 from jax import Array
 
 from jprep.io.safetensors_file import Shape
-from jprep.train.optimization.loss_scale import LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.loss_scale import next_loss_scale
 from jprep.train.optimization.optimizer import OptimizerConfig
 from jprep_flax.worker.update_rules.adamw import AdamWStep, adamw_step
 from jprep_flax.worker.update_rules.muon import MuonStep, muon_step
@@ -98,7 +98,8 @@ def apply_update(
         return after, norm, jnp.array(True)
     taken = jnp.isfinite(norm) | (state.scale <= 1)
     kept = jax.tree.map(lambda new, old: jnp.where(taken, new, old), after, state)
-    return next_loss_scale(kept, taken), norm, taken
+    scale, good = next_loss_scale(kept.scale, kept.good, taken, jnp.where)
+    return kept._replace(scale=scale, good=good), norm, taken
 
 
 def _weight_updates(
@@ -150,11 +151,3 @@ def global_norm(gradients: list[Array]) -> Array:
 def clip_factor(norm: Array, clip: float) -> Array | float:
     """Return the factor of gradients that clips them, c / N; nothing is added to N."""
     return jnp.where(norm > clip, clip / norm, 1.0) if clip else 1.0
-
-
-def next_loss_scale(state: StateArrays, taken: Array) -> StateArrays:
-    """Halve the loss scale after a skipped step, and double it after enough steps that were taken."""
-    good = jnp.where(taken, state.good + 1, 0)
-    grows = good >= LOSS_SCALE_GROWTH_INTERVAL
-    scale = jnp.where(taken, jnp.where(grows, state.scale * 2, state.scale), state.scale / 2)
-    return state._replace(scale=scale, good=jnp.where(grows, 0, good))

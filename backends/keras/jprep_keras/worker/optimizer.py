@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from jprep.train.optimization.loss_scale import LOSS_SCALE_GROWTH_INTERVAL
+from jprep.train.optimization.loss_scale import next_loss_scale
 from jprep.train.optimization.optimizer import OptimizerConfig
 
 Tensors = dict[str, Any]
@@ -82,7 +82,8 @@ def apply_update(
     if not dynamic_scale:
         return after, norm, ops.convert_to_tensor(True)
     taken = ops.logical_or(ops.isfinite(norm), state.scale <= 1)
-    return next_loss_scale(_choose(taken, after, state), taken), norm, taken
+    scale, good = next_loss_scale(state.scale, state.good, taken, ops.where)
+    return _choose(taken, after, state)._replace(scale=scale, good=good), norm, taken
 
 
 def global_norm(gradients: Tensors) -> Any:
@@ -115,14 +116,6 @@ def _adamw_step(section: OptimizerConfig, factor: Any, rate: Any, count: Any) ->
         return weight - rate * (update + decay), m, v
 
     return step
-
-
-def next_loss_scale(state: StateArrays, taken: Any) -> StateArrays:
-    """Halve the loss scale after a skipped step, and double it after enough steps that were taken."""
-    good = ops.where(taken, state.good + 1, 0)
-    grows = good >= LOSS_SCALE_GROWTH_INTERVAL
-    scale = ops.where(taken, ops.where(grows, state.scale * 2, state.scale), state.scale / 2)
-    return state._replace(scale=scale, good=ops.where(grows, 0, good))
 
 
 def _choose(taken: Any, after: StateArrays, before: StateArrays) -> StateArrays:
