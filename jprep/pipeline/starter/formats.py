@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import glob
 import re
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jprep.errors import ConfigError
@@ -59,24 +61,68 @@ def suffix_of(path: str) -> str:
     return Path(bare).suffix.lower()
 
 
-def files_in(pattern: str) -> str:
-    """Return the pattern of the files in a directory that can be read, text first; any other pattern as it is.
+def files_in(pattern: str) -> list[str]:
+    """Return patterns of the files in a directory, which must be of one format; any other pattern as it is.
+
+    A pattern for each suffix: files may be compressed or not. Hidden files are left out, and metadata in JSON unless
+    nothing else is there.
 
     Raises:
-        ConfigError: the directory has no such file.
+        ConfigError: the directory has files of several formats, or none of a known one.
     """
     folder = Path(pattern)
     if pattern == "-" or not (is_local(pattern) and folder.is_dir()):
-        return pattern
-    found = Counter(_whole_suffix(path) for path in folder.rglob("*") if path.is_file())
-    for suffix in (_TEXT_SUFFIX, *READERS, *_OTHERS):
-        if whole := next((each for each in sorted(found) if suffix_of(f"x{each}") == suffix), ""):
-            return f"{pattern.rstrip('/')}/**/*{whole}"
+        return [pattern]
+    found = _by_suffix(folder)
+    known = {suffix: files for suffix, files in found.items() if _format_of(suffix)}
+    data = {suffix: files for suffix, files in known.items() if _format_of(suffix) != "json"} or known
+    if not data:
+        raise _nothing_known(pattern, found)
+    if len({_format_of(suffix) for suffix in data}) > 1:
+        raise _several_formats(pattern, data)
+    return _patterns(pattern, data)
+
+
+def _by_suffix(folder: Path) -> dict[str, list[Path]]:
+    """Return the files in a directory that are not hidden, sorted, by their suffix with that of their compression."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file() and not hidden:
+            found.setdefault(_whole_suffix(path), []).append(path)
+    return found
+
+
+def _format_of(whole_suffix: str) -> str:
+    """Return the format that a suffix stands for; "" for an unknown one, which may be text."""
+    suffix = suffix_of(f"x{whole_suffix}")
+    return "text" if suffix == _TEXT_SUFFIX else READERS.get(suffix) or _OTHERS.get(suffix, "")
+
+
+def _patterns(folder: str, suffixes: Iterable[str]) -> list[str]:
+    return [f"{glob.escape(folder.rstrip('/'))}/**/*{suffix}" for suffix in sorted(suffixes)]
+
+
+def _nothing_known(folder: str, found: dict[str, list[Path]]) -> ConfigError:
     if not found:
-        raise ConfigError("the directory has no files", where=pattern, fix="check the path")
-    kinds = ", ".join(f"{count} *{suffix}" for suffix, count in found.most_common(_MOST_SUFFIXES))
-    fix = f"if they are text, give a pattern: --input '{pattern.rstrip('/')}/**/*'"
-    raise ConfigError(f"the directory has no files that end in .txt, but {kinds}", where=pattern, fix=fix)
+        return ConfigError("the directory has no files", where=folder, fix="check the path")
+    most = sorted(found.items(), key=lambda item: -len(item[1]))[:_MOST_SUFFIXES]
+    kinds = ", ".join(f"{len(files)} *{suffix}" for suffix, files in most)
+    fix = f"if they are text, give a pattern: --input '{folder.rstrip('/')}/**/*'"
+    return ConfigError(f"the directory has no files that end in .txt, but {kinds}", where=folder, fix=fix)
+
+
+def _several_formats(folder: str, found: dict[str, list[Path]]) -> ConfigError:
+    """Return an error with a file of each format; its fix names the files of the one with the most bytes."""
+    files, sizes = dict[str, Path](), Counter[str]()
+    for suffix, paths in found.items():
+        files.setdefault(_format_of(suffix), paths[0].relative_to(folder))
+        sizes[_format_of(suffix)] += sum(path.stat().st_size for path in paths)
+    named = ", ".join(f"{kind} ({file})" for kind, file in sorted(files.items()))
+    largest = [suffix for suffix in found if _format_of(suffix) == sizes.most_common(1)[0][0]]
+    choice = " ".join(f"--input {shlex.quote(pattern)}" for pattern in _patterns(folder, largest))
+    fix = f"choose the files of one format: {choice}"
+    return ConfigError(f"the directory has files of several formats: {named}", where=folder, fix=fix)
 
 
 def _whole_suffix(path: Path) -> str:

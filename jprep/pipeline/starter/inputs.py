@@ -85,7 +85,7 @@ def local_inputs(patterns: Sequence[str], text_field: str = "") -> InputSummary:
     """Look at local files; URLs are accepted, and not looked at.
 
     Args:
-        patterns: files, patterns, or directories, which stand for the files of one format in them.
+        patterns: files, patterns, or directories with files of one format.
         text_field: the field of records that has the text; "" finds it.
 
     Raises:
@@ -93,7 +93,7 @@ def local_inputs(patterns: Sequence[str], text_field: str = "") -> InputSummary:
             the text.
         MachineError, InputError: the first file cannot be read.
     """
-    named = [files_in(pattern) for pattern in patterns]
+    named = [name for pattern in patterns for name in files_in(pattern)]
     paths = expand_patterns(named)
     reader = _reader_of(paths)
     if not all(map(is_local, paths)):

@@ -60,8 +60,28 @@ def test_a_directory_without_text_says_what_it_has(tmp_path: Path) -> None:
     (tmp_path / "sub" / "a.html").write_bytes(HTML)
     with pytest.raises(ConfigError, match=r"HTML(?s:.*)a\.html"):
         local_inputs([str(tmp_path)])
-    (tmp_path / "sub" / "a.txt.bz2").write_bytes(bz2.compress("一。\n".encode()))
-    assert local_inputs([str(tmp_path)]).paths == (f"{tmp_path}/**/*.txt.bz2",)
+
+
+def test_a_directory_stands_for_its_files_of_one_format(tmp_path: Path) -> None:
+    folder = tmp_path / "texts [1]"
+    (folder / ".cache").mkdir(parents=True)
+    (folder / "a.txt.bz2").write_bytes(bz2.compress("一。\n".encode()))
+    (folder / "info.json").write_text("{}")
+    (folder / ".cache" / "a.csv").write_text("text\n")
+    assert local_inputs([str(folder)]).paths == (f"{tmp_path}/texts [[]1]/**/*.txt.bz2",)
+    (folder / "b.txt").write_text("二。\n")
+    assert local_inputs([f"{folder}/"]).paths == tuple(f"{tmp_path}/texts [[]1]/**/*.txt{end}" for end in ("", ".bz2"))
+
+
+@pytest.mark.parametrize("other", ["README.txt", "b.csv.gz", "sub/a.html"])
+def test_a_directory_of_several_formats_is_refused_and_names_a_file_of_each(other: str, tmp_path: Path) -> None:
+    (tmp_path / other).parent.mkdir(exist_ok=True)
+    (tmp_path / other).write_text("about")
+    (tmp_path / "a.jsonl").write_text('{"text": "吾輩は猫である。"}\n')
+    with pytest.raises(ConfigError, match="the directory has files of several formats") as refused:
+        local_inputs([str(tmp_path)])
+    assert f"({other})" in refused.value.what and "jsonl (a.jsonl)" in refused.value.what
+    assert refused.value.fix.endswith(f"--input '{tmp_path}/**/*.jsonl'")
 
 
 TEXT = "吾輩は猫である。\r\n\r\n名前はまだ無い。\r\n"
