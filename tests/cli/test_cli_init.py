@@ -70,6 +70,7 @@ def test_a_file_is_not_overwritten_without_force(folder: Path, jprep: Run) -> No
         (["--train", "keras", "--model", "electra-small"], "keras does not train electra-small"),
         (["--name", "a/b", "x.toml"], "it contains a path separator"),
         (["--segmenter", "jumandik"], "did you mean 'jumandic'?"),
+        (["--segmenter", "mecab"], "available: jumandic, jumanpp, "),
         (["x.txt"], "a recipe's file ends in .toml"),
     ],
 )

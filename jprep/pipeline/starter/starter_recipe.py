@@ -6,6 +6,7 @@ import shlex
 import tempfile
 from pathlib import Path
 
+from jprep.config import suggest_name
 from jprep.corpus.config import VERSION
 from jprep.errors import ConfigError, JprepError
 from jprep.io.atomic import write_atomic
@@ -26,6 +27,8 @@ from jprep.pipeline.starter.corpus_tables import (
 from jprep.pipeline.starter.inputs import DUMPS, InputSummary, dump_inputs, hub_inputs, hub_pattern, local_inputs
 from jprep.pipeline.starter.toml_lines import Key, table
 from jprep.pipeline.starter.train_tables import backend_table, train_table
+from jprep.plugins import plugins
+from jprep.plugins.files import parse_reference
 
 
 def compose_recipe(answers: Answers, file: Path) -> str:
@@ -46,6 +49,7 @@ def compose_recipe(answers: Answers, file: Path) -> str:
     elif answers.start.needs_words and answers.segmenter == "none":
         what = "the tokenizer of this model takes words, which a segmenter finds"
         raise ConfigError(what, where="--segmenter none", fix="leave it out, or name another; see `jprep doctor`")
+    _check_segmenter(answers)
     inputs = _inputs(answers)
     text = "\n".join(
         [
@@ -60,6 +64,15 @@ def compose_recipe(answers: Answers, file: Path) -> str:
     )
     _check(text)
     return text
+
+
+def _check_segmenter(answers: Answers) -> None:
+    """Refuse a segmenter that no plugin has; that of the starting model's tokenizer may be installed elsewhere."""
+    name, known = answers.segmenter, plugins().names("segmenter")
+    if name in known or parse_reference(name) or (answers.start and answers.start.segmenter.get("use") == name):
+        return
+    what = f"no segmenter is called {name!r}"
+    raise ConfigError(what, where=f"--segmenter {name}", fix=suggest_name(name, known))
 
 
 def _inputs(answers: Answers) -> InputSummary:
