@@ -180,6 +180,8 @@ WRONG = {
     "no recipe": (["nowhere.toml"], "there is no such recipe"),
     "nothing to read": ([], "give either a RECIPE or inputs"),
     "recipe and inputs": (["recipe.toml", "--text", "x"], "give either a RECIPE or inputs"),
+    "records as text": (["--text", "rows.jsonl"], "fix:   --jsonl rows.jsonl"),
+    "records as pages": (["--cc100", "rows.parquet"], "fix:   --parquet rows.parquet"),
     "no such input": (["--wikipedia", "nowhere.xml"], "nowhere.xml"),
     "no workers": (["recipe.toml", "--workers", "0"], "--workers"),
     "unknown flag": (["recipe.toml", "--wrkers", "2"], "--workers"),

@@ -114,11 +114,13 @@ def _recipe(
 
     from jprep.corpus.config import DEFAULT_SEGMENTER, default_recipe
     from jprep.pipeline.recipe import check_recipe, decode_recipe, load_recipe
+    from jprep.pipeline.starter.formats import refuse_as_text
 
     if (path is None) != any(inputs.values()):
         raise click.UsageError("give either a RECIPE or inputs such as --wikipedia DUMP")
     if path:
         return load_recipe(path, [*overrides, *([f"corpus.segmenter={segmenter}"] if segmenter else [])])
+    refuse_as_text([*inputs["text"], *inputs["cc100"]])
     default = default_recipe({name: inputs[name] for name in _READERS}, segmenter or DEFAULT_SEGMENTER)
     recipe = decode_recipe(msgspec.to_builtins(default), overrides, where="the options")
     check_recipe(recipe, "the options")

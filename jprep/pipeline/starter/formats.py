@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import glob
 import re
 import shlex
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jprep.errors import ConfigError
-from jprep.io.inputs.paths import SUFFIXES, is_local
+from jprep.io.inputs.paths import SUFFIXES, expand_patterns, is_local
 
 READERS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 """Suffix → reader; files with any other suffix are text, unless `refuse_other_formats` knows them."""
@@ -33,6 +34,9 @@ _MARKS = {
 }
 _MARK_BYTES = 4096
 _NAMES = {
+    "jsonl": "JSON Lines files",
+    "csv": "CSV files",
+    "tsv": "TSV files",
     "html": "HTML files",
     "pdf": "PDF files",
     "warc": "WARC files",
@@ -46,7 +50,7 @@ _NAMES = {
 }
 _FIXES = {
     "mediawiki": "--from wikipedia",
-    "xml": '--from wikipedia for its dumps, `reader = "law"` in a recipe for laws; otherwise extract the text',
+    "xml": '`reader = "wikipedia"` in a recipe for dumps of a wiki, `reader = "law"` for laws; else extract the text',
     "parquet": "end the file's name in .parquet",
     "zip": "unpack it, and give the files in it",
     "office": "save the text as .txt, in UTF-8",
@@ -150,3 +154,25 @@ def refuse_other_formats(paths: Sequence[str], head: bytes = b"") -> None:
         if kind:
             fix = _FIXES.get(kind) or f'add them to a recipe with `reader = "{kind}"` (docs/readers.md)'
             raise ConfigError(f"these are {_NAMES[kind]}, not plain text", where=path, fix=fix)
+
+
+def refuse_as_text(patterns: Sequence[str]) -> None:
+    """Refuse inputs of `jprep corpus build --text` whose suffix is that of another format.
+
+    Args:
+        patterns: files, patterns and URLs; those that match nothing are left to the build.
+
+    Raises:
+        ConfigError: an input is of another format; the error names its option, or its reader.
+    """
+    for path in (path for pattern in patterns for path in (pattern, *_local_matches(pattern))):
+        if reader := READERS.get(suffix_of(path)):
+            fix = f"--{reader} {shlex.quote(path)}"
+            raise ConfigError(f"these are {_NAMES[reader]}, not plain text", where=path, fix=fix)
+        refuse_other_formats([path])
+
+
+def _local_matches(pattern: str) -> list[str]:
+    with contextlib.suppress(ConfigError):
+        return expand_patterns([pattern]) if is_local(pattern) else []
+    return []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jprep.errors import ConfigError
+from jprep.pipeline.starter.formats import refuse_as_text
 from jprep.pipeline.starter.inputs import local_inputs
 
 DUMP = b'<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><page></page></mediawiki>'
@@ -151,3 +152,26 @@ def test_tables_of_one_encoding_and_ascii_are_read_and_several_are_refused(tmp_p
     ) as refused:
         local_inputs([str(tmp_path)])
     assert f"iconv -f cp932 -t utf-8 {tmp_path / 'b.csv'}" in refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fix"),
+    [
+        ("b.jsonl", "--jsonl b.jsonl"),
+        ("*.jsonl", "--jsonl '*.jsonl'"),
+        ("absent/*.csv.zst", "--csv 'absent/*.csv.zst'"),
+        ("s3://bucket/a.tsv.gz", "--tsv s3://bucket/a.tsv.gz"),
+        ("*", "--jsonl b.jsonl"),
+        ("a.html", 'reader = "html"'),
+    ],
+)
+def test_inputs_given_as_text_name_the_option_of_their_format(
+    pattern: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.jsonl"):
+        Path(name).touch()
+    refuse_as_text(["a.txt", "absent.txt", "-", "."])
+    with pytest.raises(ConfigError, match="not plain text") as refused:
+        refuse_as_text(["a.txt", pattern])
+    assert fix in refused.value.fix
