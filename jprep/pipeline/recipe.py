@@ -19,6 +19,8 @@ from jprep.dataset.manifest import DatasetConfig, check_dataset_config
 from jprep.dataset.mix import check_sources
 from jprep.engine.executors.choice import ExecutorRef, choose_executor
 from jprep.errors import ConfigError, JprepError
+from jprep.pipeline.starter.encodings import UTF8, encoding_of, iconv_name
+from jprep.pipeline.starter.formats import reader_of
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
 from jprep.plugins.files import (
@@ -186,6 +188,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
+    if path.is_file() and (reader := reader_of(str(path))):
+        raise _text_as_recipe(path, reader)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
@@ -196,9 +200,29 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError("expected a recipe file, got a directory", where=str(path), fix=fix) from error
     except OSError as error:
         raise ConfigError(f"cannot read the recipe: {error.strerror}", where=str(path), fix="check the path") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error.object) from error
+    except tomllib.TOMLDecodeError as error:
         fix = "docs/recipes.md has an example of each section"
         raise ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix) from error
+
+
+def _text_as_recipe(path: Path, reader: str) -> ConfigError:
+    """Return the error for a file of text that is given as a recipe."""
+    file, source = shlex.quote(str(path)), "wikipedia" if reader == "wikipedia" else "text"
+    fix = (
+        f"to build a corpus of it:  jprep corpus build --{reader} {file}\n"
+        f"         to write a recipe:  jprep init --from {source} --input {file}"
+    )
+    return ConfigError("expected a recipe, a .toml file", where=str(path), fix=fix)
+
+
+def _not_utf8(path: Path, data: bytes) -> ConfigError:
+    """Return the error for a recipe in another encoding, which is detected."""
+    encoding, copy = encoding_of(data, complete=True), path.with_suffix(".utf-8.toml")
+    name = "cp932" if encoding == UTF8 else iconv_name(encoding)
+    fix = f"convert it: iconv -f {name} -t utf-8 {shlex.quote(str(path))} > {shlex.quote(str(copy))}"
+    return ConfigError("cannot read the recipe: it is not UTF-8", where=str(path), fix=fix)
 
 
 def _directory_fix(folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,34 @@ def test_a_name_that_is_a_folder_s(name: str) -> None:
 def test_a_valid_name_stays_in_the_work_folder(name: str) -> None:
     if not name_problem(name):
         assert os.path.normpath(f"/srv/{name}") == f"/srv/{name}" and len(os.fsencode(name)) <= 150
+
+
+@pytest.mark.parametrize(
+    ("encoding", "named"), [("cp932", "cp932"), ("euc_jp", "euc-jp"), ("utf-16", "utf-16"), ("latin-1", "cp932")]
+)
+def test_a_recipe_that_is_not_utf8_names_the_command_that_converts_it(
+    encoding: str, named: str, tmp_path: Path
+) -> None:
+    text = "name = 'é'" if encoding == "latin-1" else "name = 'r'\ndescription = '日本語のコーパス'\n"
+    (tmp_path / "a b.toml").write_bytes(text.encode(encoding))
+    with pytest.raises(ConfigError, match="the recipe: it is not UTF-8") as caught:
+        load_recipe(tmp_path / "a b.toml")
+    command = caught.value.fix.removeprefix("convert it: ")
+    assert command.startswith(f"iconv -f {named} -t utf-8 ")
+    if encoding != "latin-1":
+        subprocess.run(command, shell=True, check=True)
+        assert load_recipe(tmp_path / "a b.utf-8.toml").name == "r"
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("a.jsonl", "--jsonl"), ("a.csv.gz", "--csv"), ("a.txt", "--text"), ("jawiki.xml.bz2", "--wikipedia")],
+)
+def test_inputs_in_place_of_a_recipe_name_their_option(name: str, option: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match=r"expected a recipe, a \.toml file") as caught:
+        load_recipe(tmp_path / name)
+    assert f"jprep corpus build {option} {tmp_path / name}\n" in caught.value.fix
 
 
 @pytest.mark.parametrize("data", [b"name = ", b"\xff\xfe", b"name = 'a'\nname = 'b'"])

@@ -41,13 +41,13 @@ def several_encodings(found: Mapping[str, str]) -> ConfigError:
     Args:
         found: encoding → the first file that has it.
     """
-    listed = ", ".join(f"{path} is in {_iconv(name)}" for name, path in found.items())
+    listed = ", ".join(f"{path} is in {iconv_name(name)}" for name, path in found.items())
     encoding, path = next((name, path) for name, path in found.items() if name != UTF8)
-    fix = f"convert them, e.g. iconv -f {_iconv(encoding)} -t utf-8 {path} > NEW_FILE"
+    fix = f"convert them, e.g. iconv -f {iconv_name(encoding)} -t utf-8 {path} > NEW_FILE"
     return ConfigError(f"the files have several encodings: {listed}", where="--input", fix=fix)
 
 
-def _iconv(encoding: str) -> str:
+def iconv_name(encoding: str) -> str:
     """Return iconv's name of an encoding."""
     return _ICONV.get(encoding, encoding)
 
@@ -70,7 +70,7 @@ def encoding_option(encoding: str, reader: str, path: str, *, whole_files: bool 
         return {"encoding": "detect"}
     if reader in ("csv", "tsv") and encoding in _TABLES:
         return {"encoding": encoding}
-    name = _iconv(encoding)
+    name = iconv_name(encoding)
     what = f"the file is in {name}, which the reader {reader!r} cannot read"
     if reader == "text":
         what = "the file is in utf-16, which can only be read where each of many files is a document"

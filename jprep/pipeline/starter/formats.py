@@ -65,6 +65,12 @@ def suffix_of(path: str) -> str:
     return Path(bare).suffix.lower()
 
 
+def reader_of(path: str) -> str:
+    """Return the reader of a file of text by its suffix, which is an option of `jprep corpus build`, too; or ""."""
+    suffix = suffix_of(path)
+    return READERS.get(suffix) or {_TEXT_SUFFIX: "text", ".xml": "wikipedia"}.get(suffix, "")
+
+
 def files_in(pattern: str) -> list[str]:
     """Return patterns of the files in a directory, which must be of one format; any other pattern as it is.
 

@@ -158,6 +158,8 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
 
 def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
     stored, head = _size(paths), _head(paths[0])
+    if not head:
+        raise ConfigError("the file is empty", where=paths[0], fix="leave it out")
     encoding = encoding_of(head, complete=len(head) < _HEAD)
     option = encoding_option(_encoding_of_all(paths, must_be_one=True), reader, paths[0])
     first = _first_line(paths[0], encoding)

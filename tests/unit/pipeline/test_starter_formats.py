@@ -85,6 +85,13 @@ def test_a_directory_of_several_formats_is_refused_and_names_a_file_of_each(othe
     assert refused.value.fix.endswith(f"--input '{tmp_path}/**/*.jsonl'")
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
+def test_a_file_without_records_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(ConfigError, match="the file is empty"):
+        local_inputs([str(tmp_path / name)])
+
+
 TEXT = "吾輩は猫である。\r\n\r\n名前はまだ無い。\r\n"
 
 
