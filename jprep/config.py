@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -11,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.toml_values import toml
 from jprep.typed_json import convert
 
 T = TypeVar("T")
@@ -79,7 +81,7 @@ def merge_tables(raw: Any, changes: Any) -> Any:
         return raw | {key: merge_tables(raw.get(key), value) for key, value in changes.items()}
     merged = list(raw)
     for key, value in changes.items():
-        merged[int(key)] = merge_tables(_element(raw, key, f"{key}={_toml(value)}"), value)
+        merged[int(key)] = merge_tables(_element(raw, key, f"{key}={toml(value)}"), value)
     return merged
 
 
@@ -148,10 +150,9 @@ def _override(raw: dict[str, Any], key: str, value: Any, setting: str) -> None:
         here[last] = value
     else:
         is_named = parents[-1].isdigit() or parents[-1] in _NAMED
-        use = f'use="{here}", ' if is_named else ""
-        table = f"{{{use}{last}={_toml(value)}}}"
-        fix = f"--set '{'.'.join(parents)}={table}'" if isinstance(here, str) else ""
-        raise ConfigError(f"--set {setting}: {'.'.join(parents)} is not a table", fix=fix)
+        path, table = ".".join(parents), toml(({"use": here} if is_named else {}) | {last: value})
+        fix = f"--set {shlex.quote(f'{path}={table}')}" if isinstance(here, str) else ""
+        raise ConfigError(f"--set {setting}: {path} is not a table", fix=fix)
 
 
 def _element(here: Any, key: str, setting: str) -> Any:
@@ -160,11 +161,6 @@ def _element(here: Any, key: str, setting: str) -> Any:
     except (TypeError, ValueError, IndexError) as error:
         fix = "elements of a list are numbered from 0"
         raise ConfigError(f"--set {setting}: there is no {key!r}", fix=fix) from error
-
-
-def _toml(value: Any) -> str:
-    """Return a value as it is written in a TOML table."""
-    return msgspec.json.encode(value).decode()
 
 
 def parse_value(text: str) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -146,11 +148,13 @@ def test_a_setting_below_a_plain_value() -> None:
 @pytest.mark.parametrize(
     ("setting", "fix"),
     [
-        ("corpus.segmenter.mode=C", """--set 'corpus.segmenter={use="sudachi", mode="C"}'"""),
-        ("corpus.normalizers.0.x=1", """--set 'corpus.normalizers.0={use="neologdn", x=1}'"""),
-        ("executor.time=1:00", """--set 'executor={use="slurm", time="1:00"}'"""),
-        ("corpus.filters.0.of.x=1", """--set 'corpus.filters.0.of={use="quality", x=1}'"""),
-        ("train.class_weights.spam=2.5", "--set 'train.class_weights={spam=2.5}'"),
+        ("corpus.segmenter.mode=C", """--set 'corpus.segmenter={ use = "sudachi", mode = "C" }'"""),
+        ("corpus.normalizers.0.x=1", """--set 'corpus.normalizers.0={ use = "neologdn", x = 1 }'"""),
+        ("executor.time=1:00", """--set 'executor={ use = "slurm", time = "1:00" }'"""),
+        ("corpus.filters.0.of.x=1", """--set 'corpus.filters.0.of={ use = "quality", x = 1 }'"""),
+        ("train.class_weights.spam=2.5", "--set 'train.class_weights={ spam = 2.5 }'"),
+        ("train.class_weights.ニュース=2", """--set 'train.class_weights={ "ニュース" = 2 }'"""),
+        ("train.class_weights.it's=2", """--set 'train.class_weights={ "it'"'"'s" = 2 }'"""),
     ],
 )
 def test_the_fix_of_a_setting_below_a_name_works(setting: str, fix: str) -> None:
@@ -159,7 +163,9 @@ def test_the_fix_of_a_setting_below_a_name_works(setting: str, fix: str) -> None
     with pytest.raises(ConfigError) as caught:
         apply_overrides(given, [setting])
     assert caught.value.fix == fix
-    apply_overrides(given, [fix.removeprefix("--set ").strip("'")])
+    key, value = shlex.split(fix)[1].split("=", 1)
+    apply_overrides(given, [f"{key}={value}"])
+    assert isinstance(tomllib.loads(f"v = {value}")["v"], dict)
 
 
 plain = st.sampled_from(["plain", "with space", "a=b"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jprep.cli.common.shell_command import current_command, shell_quote
 from jprep.errors import ConfigError, JprepError, Setting
+from jprep.toml_values import toml
 
 if TYPE_CHECKING:
     from jprep.corpus.config import CorpusRecipe, Source, StepRef
@@ -66,4 +66,4 @@ def _table(reader: StepRef, setting: Setting | None) -> str:
     options: dict[str, Any] = {"use": reader} if isinstance(reader, str) else dict(reader)
     larger = 2 * options.get(setting.name, getattr(config, setting.name)) if setting.value is None else setting.value
     options[setting.name] = larger
-    return "{ " + ", ".join(f"{key} = {json.dumps(each, ensure_ascii=False)}" for key, each in options.items()) + " }"
+    return toml(options)

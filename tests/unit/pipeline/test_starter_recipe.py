@@ -24,7 +24,7 @@ from jprep.pipeline.starter import choices
 from jprep.pipeline.starter.choices import Answers, BackendName, SourceKind
 from jprep.pipeline.starter.inputs import HUB, hub_pattern, local_inputs
 from jprep.pipeline.starter.starter_recipe import compose_recipe, refuse_existing, write_recipe
-from jprep.pipeline.starter.toml_lines import Key, table, toml
+from jprep.pipeline.starter.toml_lines import Key, table
 from jprep.train.models.presets import PRESETS
 
 COMBINATIONS = list(itertools.product(choices.SOURCES, choices.BACKENDS))
@@ -272,7 +272,6 @@ def test_files_are_not_overwritten_without_force(tmp_path: Path) -> None:
         refuse_existing(tmp_path / "d.toml", force=True)
 
 
-def test_values_as_toml() -> None:
-    value = {"a": 'x"\\\n\x7f\u2028', "b": [1, 2.5, True], "c": {"use": "length"}}
+def test_keys_of_a_table() -> None:
+    value = {"a": 'x"\\\n\x7f\u2028', "キー": [1, 2.5, True], "c": {"use": "length"}}
     assert tomllib.loads(table("[t]", [Key(name, each, "why") for name, each in value.items()]))["t"] == value
-    assert toml([]) == "[]"
