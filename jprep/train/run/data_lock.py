@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from jprep.train.run.log import Say, on_stderr
 DATA_LOCK, VERIFIED = "data.lock.json", "verified.json"
 
 _REPAIR = "repair the file system, then run the same command again"
+_PACKED = ("dataset/", "tokenizer/")  # files that jprep has named
 _NOTICE_BYTES = 1 << 30  # tell the user before reading so much
 
 
@@ -138,10 +139,18 @@ def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
     fingerprints, files = _sources(run, job)
     fix = f"use the dataset and the tokenizer that the run began with, {OTHER_RUN}"
     refuse_mismatch(fingerprints, {"dataset": lock.dataset, "tokenizer": lock.tokenizer}, run, fix)
+    fix = f"restore the file, or use {OTHER_RUN}"
+    refuse_mismatch(_number_of_files(files), _number_of_files(lock.files), run, fix)
     for name, file in _read(run, files, say).items():
         if file != lock.files.get(name):
-            fix = f"restore the file, or use {OTHER_RUN}"
-            raise MismatchError(f"{name} is not what the run began with", where=str(files[name].path), fix=fix)
+            path = files[name].path
+            shown = name if name.startswith(_PACKED) else path.name
+            raise MismatchError(f"{shown} is not what the run began with", where=str(path), fix=fix)
+
+
+def _number_of_files(names: Iterable[str]) -> dict[str, int]:
+    """Return how many files of rows to train on there are, with a name for messages."""
+    return {"files in train.data": sum(name.startswith("data/") for name in names)}
 
 
 def _sources(run: Path, job: Job) -> _Sources:

@@ -282,7 +282,7 @@ def _resumed_job(job: Job, run: Path, say: Say) -> Job:
 
 
 def same_or_longer_job(job: Job, before: Job, run: Path, say: Say) -> Job:
-    """Return the job that a run resumes with. Data is compared before fingerprints, which name no difference.
+    """Return the job that a run resumes with. Data is compared before what it changes, such as the number of samples.
 
     Args:
         job: the new job.
@@ -298,8 +298,8 @@ def same_or_longer_job(job: Job, before: Job, run: Path, say: Say) -> Job:
         say(f"this run had {before.steps:,} steps and is extended to {job.steps:,}")
         return longer
     refuse_changed_hooks(job, before, run)
-    refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
     check_data(run, job, say)
+    refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
     refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": before.fingerprint}, run, _OTHER_JOB)
     return msgspec.structs.replace(job, earlier=before.earlier)
 

@@ -17,7 +17,7 @@ from jprep.tokenizer.card import read_card, write_card
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run import data_lock
 from jprep.train.run.data_lock import VERIFIED, check_data
-from jprep.train.run.directory import read_job
+from jprep.train.run.directory import open_run, read_job
 from tests.fakes.labelled_run import labelled_run
 from tests.fakes.small_dataset import SPLITS, lay_out, tokenizer
 from tests.fakes.small_run import plan_of, small_run
@@ -134,9 +134,26 @@ def test_a_changed_tokenizer_file_is_refused(tmp_path: Path) -> None:
 def test_changed_rows_are_refused_and_named(tmp_path: Path) -> None:
     run, path = labelled_run(tmp_path), tmp_path / "rows.jsonl"
     path.write_text(path.read_text().replace("東京の7", "東京の8", 1))
-    with pytest.raises(MismatchError, match="data/0 is not what the run began with") as caught:
+    with pytest.raises(MismatchError, match=r"rows\.jsonl is not what the run began with") as caught:
         check_data(run, read_job(run))
     assert caught.value.where.endswith("rows.jsonl")
+
+
+def test_a_changed_file_is_named_before_the_number_of_its_rows(tmp_path: Path) -> None:
+    run, path = labelled_run(tmp_path), tmp_path / "rows.jsonl"
+    job = read_job(run)
+    path.write_text(path.read_text() + path.read_text().splitlines()[0] + "\n")
+    longer = msgspec.structs.replace(job, samples=job.samples + 1, fingerprint="other")
+    with pytest.raises(MismatchError, match=r"rows\.jsonl is not what the run began with"):
+        open_run(run, longer)
+
+
+def test_a_file_more_is_refused(tmp_path: Path) -> None:
+    run = labelled_run(tmp_path)
+    job = read_job(run)
+    train = msgspec.structs.replace(job.train, data=[*job.train.data, *job.train.data])
+    with pytest.raises(MismatchError, match=r"files in train\.data: was 1, is 2"):
+        open_run(run, msgspec.structs.replace(job, train=train, fingerprint="other"))
 
 
 def test_a_model_with_fewer_ids_than_the_dataset_is_refused(tmp_path: Path) -> None:

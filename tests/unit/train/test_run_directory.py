@@ -101,7 +101,7 @@ def test_changed_labelled_rows_are_refused_and_moved_ones_are_not(tmp_path: Path
     moved = rows.rename(tmp_path / "moved.jsonl")
     small_run(tmp_path, data=["../moved.jsonl"])
     moved.write_text("{ }")
-    with pytest.raises(MismatchError, match="data/0 is not what the run began with"):
+    with pytest.raises(MismatchError, match=r"moved\.jsonl is not what the run began with"):
         check_data(run, read_job(run))
 
 
