@@ -95,7 +95,7 @@ class OutputDirectory:
 
     def _check(self) -> None:
         if problem := find_other_file(self.path):
-            raise self._refusal(f"expected a directory, found {problem}", fix="choose another output directory")
+            raise self._refusal(f"expected a directory, found {problem}")
         if not self.path.exists():
             return
         found = [each for each in find_outputs(self.path) if not (self._shared and each.kind.container)]
@@ -292,8 +292,9 @@ class OutputDirectory:
             kept = [Path(name).name for name in (self.kind.lock, USAGE, INDEX)]
             remove_contents(self.state, kept, self.kind.made_from_file)
 
-    def _refusal(self, what: str, fix: str = _OTHER_PLACE) -> ConfigError:
-        return ConfigError(what, where=str(self.path), fix=fix)
+    def _refusal(self, what: str, fix: str = "") -> ConfigError:
+        options = () if fix else ("-o",)
+        return ConfigError(what, where=str(self.path), fix=fix or _OTHER_PLACE, options=options)
 
     def _folders(self) -> list[Path]:
         """Return the existing directories that files are written to."""

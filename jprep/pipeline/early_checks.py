@@ -12,10 +12,12 @@ from jprep.corpus.store import read_manifest
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.part_columns import check_recipe_columns
 from jprep.dataset.sampling.masking import check_shares
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import RECIPE
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import expand_patterns, is_local
 from jprep.pipeline.recipe import Recipe
-from jprep.pipeline.steps import Step
+from jprep.pipeline.steps import OTHER_WORK, Step
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import check_boundaries
@@ -30,6 +32,20 @@ from jprep.train.launcher.environments import worker_python
 from jprep.train.optimization.schedule import check_schedule
 from jprep.train.pretrained.location import check_init
 from jprep.train.uploads.mirror_url import check_mirror
+
+
+def check_work(*folders: Path) -> None:
+    """Check directories that contain the outputs of recipes; nothing is changed.
+
+    Raises:
+        ConfigError: one holds something else; the fix names `--work`.
+        MachineError: one cannot be read.
+    """
+    for folder in folders:
+        try:
+            OutputDirectory(folder, RECIPE, shared=True).check()
+        except ConfigError as error:
+            raise error.replace(fix=OTHER_WORK) if "-o" in error.options else error from error
 
 
 def check_given(steps: list[Step], corpus: Path | None, tokenizer: Path | None) -> None:

@@ -16,11 +16,10 @@ from jprep.corpus.store import read_manifest
 from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.pack import pack
 from jprep.engine.executors.choice import make_executor
-from jprep.engine.output_directory import OutputDirectory
-from jprep.engine.output_kinds import HASH_CACHE, RECIPE
+from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
-from jprep.errors import ConfigError, MismatchError
-from jprep.pipeline.early_checks import check_given, check_steps
+from jprep.errors import ConfigError
+from jprep.pipeline.early_checks import check_given, check_steps, check_work
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
 from jprep.pipeline.recipe import Recipe
@@ -246,8 +245,7 @@ def plan_run(
     tokenizer = tokenizer or own
     steps = select_steps(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
     paths = output_paths(Path(work), loaded.name)
-    for folder in (Path(work), Path(work) / loaded.name):
-        OutputDirectory(folder, RECIPE, shared=True).check()
+    check_work(Path(work), Path(work) / loaded.name)
     chosen = backend or default_backend_name(loaded.train)
     given = {name: Path(path) for name, path in (("corpus", corpus), ("tokenizer", tokenizer)) if path}
     check_given(steps, given.get("corpus"), given.get("tokenizer"))
@@ -296,14 +294,14 @@ def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
     """Do one step of a plan, or verify that it is done; return the exit code.
 
     Raises:
-        MismatchError: the output directory has different work.
+        ConfigError: the output directory has different work, or something else.
     """
     begun = time.monotonic()
     reporter.step_started(plan, step)
     try:
         if code := _STEPS[step](plan, reporter):
             return code
-    except MismatchError as error:
+    except ConfigError as error:
         raise error.replace(fix=fix_other_work(error, step, plan.output(step))) from error
     reporter.step_finished(step, time.monotonic() - begun)
     return 0

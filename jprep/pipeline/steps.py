@@ -20,6 +20,9 @@ from jprep.train.models import FAMILIES, PRESETS
 
 Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
 
+OTHER_WORK = "give another --work, or move this directory away"
+"""What to do where `jprep run` finds something else."""
+
 STEPS: tuple[Step, ...] = get_args(Step)
 
 
@@ -98,7 +101,7 @@ def summarize_steps(
     yield from ((step, lines[step]) for step in steps)
 
 
-def fix_other_work(error: MismatchError, step: Step, output: Path) -> str:
+def fix_other_work(error: ConfigError, step: Step, output: Path) -> str:
     """Return the fix of a step's error in terms of `jprep run`, which has neither `-o` nor `--restart`.
 
     Args:
@@ -106,6 +109,8 @@ def fix_other_work(error: MismatchError, step: Step, output: Path) -> str:
         step: the step.
         output: its output directory.
     """
+    if error.options and not isinstance(error, MismatchError):
+        return OTHER_WORK
     own = Path(error.where).absolute().is_relative_to(output.absolute())
     if own and step != "train" and error.options:
         return f"give another --work, or delete {output} to repeat this step"

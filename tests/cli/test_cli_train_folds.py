@@ -63,6 +63,14 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     alone = jprep(*command[:-2], "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)
     assert "found a training run (job.json)" in alone.stderr
 
+    one = jprep(*command, "--dry-run", cwd=tmp_path, env=env, code=2).stderr
+    assert "found a finished set of runs for all folds" in one
+    assert "add --all-folds" in one and "another --name or -o" in one
+    assert "/fold-0 with numpy" in jprep(*command, "--all-folds", "--dry-run", cwd=tmp_path, env=env).stdout
+    column = ["--set", "train.labelled.text=none"]
+    for folds in ([], ["--all-folds"]):
+        assert "missing column 'none'" in jprep(*command, *folds, *column, cwd=tmp_path, env=env, code=4).stderr
+
     other = [*command, "--all-folds", "--set", "train.seed=7"]
     assert "--restart" in jprep(*other, cwd=tmp_path, env=env, code=2).stderr
     shutil.copytree(run / "fold-0", run / "fold-0-copy")

@@ -115,6 +115,7 @@ def train(
     from jprep.cli.model.training_plan import show_plan
     from jprep.pipeline.recipe import load_recipe
     from jprep.train.backend_loading import default_backend_name
+    from jprep.train.launcher.cross_validation import plan_first_fold
     from jprep.train.launcher.launch import RunInputs, delete_earlier_run, outer_host_set, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
 
@@ -142,11 +143,12 @@ def train(
             return _join(loaded.train, run, outer.number)
     mix = loaded.dataset.mix if loaded.dataset else None
     inputs = RunInputs(run_name, chosen, run, tokenizer, dataset, mix)
-    if all_folds and not dry_run:
-        return _train_folds(loaded.train, inputs, restart=restart, as_json=as_json)
-    prepared = prepare_run(loaded.train, inputs, dry=dry_run)
     if dry_run:
-        return show_plan(prepared, price, as_json=as_json)
+        plan = plan_first_fold(loaded.train or {}, inputs) if all_folds else prepare_run(loaded.train, inputs, dry=True)
+        return show_plan(plan, price, as_json=as_json)
+    if all_folds:
+        return _train_folds(loaded.train, inputs, restart=restart, as_json=as_json)
+    prepared = prepare_run(loaded.train, inputs)
     if restart:
         delete_earlier_run(prepared, profile)
     elif not (output or name):

@@ -19,7 +19,7 @@ from jprep.train.job.push import PushConfig
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.launcher.launch import PreparedRun, RunInputs, prepare_run, train
 from jprep.train.results.deletion import check_restart, delete_run
-from jprep.train.run.directory import fold_runs, read_job, run_directory
+from jprep.train.run.directory import check_output, fold_runs, read_job, run_directory
 from jprep.train.run.events import read_events
 from jprep.train.run.log import Say, on_stderr
 from jprep.train.trackers.check import check_trackers
@@ -108,16 +108,34 @@ def train_folds(
     """
     train_config = parse_train_config(section, "[train]")
     folders = fold_directories(inputs.run, _required_fold_count(train_config))
-    OutputDirectory(inputs.run, KIND).check()
     for fold, folder in enumerate(folders):
         fold_config = config_of_fold(train_config, fold, folder.name)
         prepared = prepare_run(fold_config, inputs_of_fold(inputs, folder))
+        if not fold:
+            check_output(OutputDirectory(inputs.run, KIND))
         if restart and not fold:
             _delete_folds(train_config, folders)
         if code := train_one(prepared):
             return code
     write_atomic(inputs.run / FOLDS, encode_checksummed(summarize_folds(inputs.name, folders), indent=1))
     return 0
+
+
+def plan_first_fold(section: TrainConfig | Mapping[str, Any], inputs: RunInputs) -> PreparedRun:
+    """Plan the run of the first fold; nothing is written.
+
+    Args:
+        section: the recipe's raw `[train]`, without `fold`.
+        inputs: see `train_folds`.
+
+    Raises:
+        JprepError: see `train_folds`.
+    """
+    train_config = parse_train_config(section, "[train]")
+    folder = fold_directories(inputs.run, _required_fold_count(train_config))[0]
+    prepared = prepare_run(config_of_fold(train_config, 0, folder.name), inputs_of_fold(inputs, folder), dry=True)
+    check_output(OutputDirectory(inputs.run, KIND))
+    return prepared
 
 
 def _delete_folds(train: TrainConfig, new: list[Path]) -> None:

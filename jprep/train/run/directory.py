@@ -53,6 +53,8 @@ _FOLD = re.compile(r"fold-\d+")
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _MODEL_KEYS = ("init", "pad_vocab")  # a path, and a key that no weight depends on
 _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
+_OTHER_OUTPUT = "give another --name or -o, or move this directory away"
+_FOLDS_HERE = "add --all-folds to train all folds; for one run, give another --name or -o"
 _OTHER_JOB = f"use the options of the first command again, {OTHER_RUN}"
 
 
@@ -60,6 +62,24 @@ def run_directory(run: Path) -> OutputDirectory:
     """Return the run directory as an `OutputDirectory` that knows the names of a run's files."""
     folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS, HOOKS, START))
     return OutputDirectory(run, RUN, files=("*.json", INIT, INIT_HASH, *folders))
+
+
+def check_output(out: OutputDirectory) -> None:
+    """Check the directory of a run, or of the runs of all folds; nothing is changed.
+
+    Args:
+        out: the directory.
+
+    Raises:
+        ConfigError: it holds something else; the fix names options of `jprep train`.
+        MachineError: it cannot be read.
+    """
+    try:
+        out.check()
+    except ConfigError as error:
+        if "-o" not in error.options:
+            raise
+        raise error.replace(fix=_FOLDS_HERE if out.kind is RUN and fold_runs(out.path) else _OTHER_OUTPUT) from error
 
 
 def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:

@@ -91,6 +91,18 @@ def test_another_output_is_refused_with_a_fix(recipe: Path) -> None:
     assert "another --work" in caught.value.fix and "work/" in caught.value.fix
 
 
+def test_another_kind_of_output_is_refused_with_a_fix(recipe: Path) -> None:
+    jprep.run(recipe, set=SMALL, until="corpus", workers=1)
+    corpus = next(Path("work").glob("*/corpus"))
+    with pytest.raises(ConfigError, match="found a finished corpus") as caught:
+        jprep.run(recipe, set=SMALL, until="corpus", work=corpus)
+    assert caught.value.fix == "give another --work, or move this directory away"
+    corpus.rename(corpus.with_name("tokenizer"))
+    with pytest.raises(ConfigError, match="found a finished corpus") as caught:
+        jprep.run(recipe, set=SMALL, until="tokenizer", workers=1)
+    assert caught.value.fix == "give another --work, or move this directory away"
+
+
 def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9] + bytes(9))
 
