@@ -297,6 +297,20 @@ def test_another_job_in_the_same_directory_is_refused_with_what_differs(workspac
     workspace.train("--set", "train.seed=2", "--name", "other")
 
 
+def test_a_dry_run_is_refused_as_the_run_would_be(workspace: Workspace) -> None:
+    steady = ["--set", "train.schedule.kind=constant"]
+    workspace.train(*steady)
+    run = workspace.folder / RUN
+    before = digests(run)
+    other = [*steady, "--set", "train.batch=4"]
+    refused = workspace.train(*other, code=2).stderr
+    assert "train.batch: was" in refused
+    assert workspace.train("--dry-run", *other, code=2).stderr == refused
+    assert "is extended" in workspace.train("--dry-run", *steady, "--set", "train.steps=40").stderr
+    assert workspace.train("--dry-run", *steady).stderr == ""
+    assert digests(run) == before
+
+
 def test_backends_are_listed_with_what_they_find(workspace: Workspace) -> None:
     shown = workspace.jprep("backends", "list", env=workspace.env).stdout
     assert "numpy  jprep_numpy 1.0  this environment" in shown and "it is slow" in shown

@@ -118,6 +118,7 @@ def train(
     from jprep.train.launcher.cross_validation import plan_first_fold
     from jprep.train.launcher.launch import RunInputs, delete_earlier_run, outer_host_set, prepare_run
     from jprep.train.launcher.time_limit import ignore_time_limit
+    from jprep.train.run.directory import check_existing_run
 
     _check_options(name, output, resume_step, profile, all_folds=all_folds, dry_run=dry_run)
     _check_restart(resume_step, executor, restart=restart)
@@ -145,6 +146,7 @@ def train(
     inputs = RunInputs(run_name, chosen, run, tokenizer, dataset, mix)
     if dry_run:
         plan = plan_first_fold(loaded.train or {}, inputs) if all_folds else prepare_run(loaded.train, inputs, dry=True)
+        check_existing_run(plan.run, plan.job)
         return show_plan(plan, price, as_json=as_json)
     if all_folds:
         return _train_folds(loaded.train, inputs, restart=restart, as_json=as_json)

@@ -121,7 +121,7 @@ def read_data_lock(run: Path) -> DataLock:
         raise MismatchError(f"data.lock.json is damaged: {error}", where=str(run), fix=fix) from error
 
 
-def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
+def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False) -> None:
     """Check that the files that the run reads are those that it began with.
 
     A file is hashed again only if its size, times or inode have changed since it was hashed last.
@@ -130,6 +130,7 @@ def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
         run: the run directory.
         job: the job.
         say: called with a message for the user.
+        dry: do not record which files were hashed.
 
     Raises:
         MismatchError: a file has changed; the message names it.
@@ -141,7 +142,7 @@ def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
     refuse_mismatch(fingerprints, {"dataset": lock.dataset, "tokenizer": lock.tokenizer}, run, fix)
     fix = f"restore the file, or use {OTHER_RUN}"
     refuse_mismatch(_number_of_files(files), _number_of_files(lock.files), run, fix)
-    for name, file in _read(run, files, say).items():
+    for name, file in _read(run, files, say, dry=dry).items():
         if file != lock.files.get(name):
             path = files[name].path
             shown = name if name.startswith(_PACKED) else path.name
@@ -180,7 +181,7 @@ def _sources(run: Path, job: Job) -> _Sources:
     return _Sources(fingerprints, files)
 
 
-def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFile]:
+def _read(run: Path, files: Mapping[str, _Source], say: Say, *, dry: bool = False) -> dict[str, DataFile]:
     """Return size and hash of each file. Files whose state is unchanged since they were hashed are not read again."""
     verified, now = _verified_files(run), time.time_ns()
     looks = {name: _look(source.path) for name, source in files.items()}
@@ -193,7 +194,7 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFi
         if source.sha256 and verified[name].sha256 != source.sha256:
             raise MismatchError(f"{name} was changed or damaged", where=str(source.path), fix=source.again)
     settled = {name: one for name, one in verified.items() if one.look.is_settled(now)}
-    if due and settled:
+    if due and settled and not dry:
         with contextlib.suppress(MachineError):  # only a cache: without it, files are hashed again
             write_atomic(run / VERIFIED, encode_checksummed(_VerifiedFiles(settled), indent=1))
     return {name: DataFile(looks[name].size, verified[name].sha256) for name in files}

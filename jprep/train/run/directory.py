@@ -108,6 +108,21 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
         out.seal(job)
 
 
+def check_existing_run(run: Path, job: Job, say: Say = on_stderr) -> None:
+    """Check that an existing run belongs to a job, as `open_run` does; nothing is written.
+
+    Args:
+        run: the run directory, which need not exist.
+        job: the job.
+        say: called with a message for the user.
+
+    Raises:
+        JprepError: see `open_run`.
+    """
+    if (run / JOB).exists():
+        _resumed_job(job, run, say, dry=True)
+
+
 def read_job(run: Path) -> Job:
     """Read a run's job. Keys under their former names get the current ones.
 
@@ -279,7 +294,7 @@ def sample_lists_folder(dataset: Path, run: Path) -> Path:
     return dataset if os.access(dataset, os.W_OK) else run / LISTS
 
 
-def _resumed_job(job: Job, run: Path, say: Say) -> Job:
+def _resumed_job(job: Job, run: Path, say: Say, *, dry: bool = False) -> Job:
     """Return the job that an existing run resumes with.
 
     Raises:
@@ -292,16 +307,16 @@ def _resumed_job(job: Job, run: Path, say: Say) -> Job:
         store = checkpoints_of(run, job)
         if not any(map(store.owns, store.committed()[-1:])):
             raise
-        check_data(run, job, say)
+        check_data(run, job, say, dry=dry)
         say(f"{JOB} is damaged and is written again: the newest checkpoint belongs to this job")
         return job
-    job = same_or_longer_job(job, before, run, say)
+    job = same_or_longer_job(job, before, run, say, dry=dry)
     if before.backend != job.backend:
         say(f"this run began on the backend {before.backend} and resumes on {job.backend}")
     return job
 
 
-def same_or_longer_job(job: Job, before: Job, run: Path, say: Say) -> Job:
+def same_or_longer_job(job: Job, before: Job, run: Path, say: Say, *, dry: bool = False) -> Job:
     """Return the job that a run resumes with. Data is compared before what it changes, such as the number of samples.
 
     Args:
@@ -309,16 +324,17 @@ def same_or_longer_job(job: Job, before: Job, run: Path, say: Say) -> Job:
         before: the job that the run had.
         run: the run directory.
         say: called with a message for the user.
+        dry: write nothing.
 
     Raises:
         MismatchError: the run belongs to another job.
     """
     if longer := extend_job(job, before, str(run)):
-        check_data(run, longer, say)
+        check_data(run, longer, say, dry=dry)
         say(f"this run had {before.steps:,} steps and is extended to {job.steps:,}")
         return longer
     refuse_changed_hooks(job, before, run)
-    check_data(run, job, say)
+    check_data(run, job, say, dry=dry)
     refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
     refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": before.fingerprint}, run, _OTHER_JOB)
     return msgspec.structs.replace(job, earlier=before.earlier)
