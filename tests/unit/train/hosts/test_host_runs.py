@@ -137,6 +137,7 @@ class Clock:
 def test_a_process_that_hangs_on_another_host_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, said, clock = small_run(tmp_path, steps=30, silent_minutes=10), list[str](), Clock()
     monkeypatch.setattr("jprep.train.launcher.supervisor.time", clock)
+    monkeypatch.setattr("jprep.train.launcher.silence.time", clock)
 
     def suspend() -> None:
         await_true(lambda: len(live_ranks(run)) == 2 and starts(run))
