@@ -65,8 +65,9 @@ def restore(saved: CheckpointReader, model: ParallelModel, optimizer: torch.opti
     """
     for name, weight in model.weights.items():
         own = shapes_of_averages(optimizer, model.shapes, [name])
-        tensors = {mark[0]: torch.from_numpy(read_weight(saved.averages, mark)) for mark in own}
-        state = {_STATE_KEYS[mark]: model.place_like(name, tensor) for mark, tensor in tensors.items()}
+        # The name of an average begins with its kind: `m.NAME` or `v.NAME`.
+        tensors = {average[0]: torch.from_numpy(read_weight(saved.averages, average)) for average in own}
+        state = {_STATE_KEYS[kind]: model.place_like(name, tensor) for kind, tensor in tensors.items()}
         if isinstance(optimizer, AdamW8bit):
             optimizer.set_averages(weight, saved.progress.updates, state)
             continue
@@ -75,13 +76,13 @@ def restore(saved: CheckpointReader, model: ParallelModel, optimizer: torch.opti
 
 def _average(name: str, model: ParallelModel, optimizer: torch.optim.Optimizer) -> Tensor:
     """Return an average by its name, `m.NAME` or `v.NAME`."""
-    mark, _, weight_name = name.partition(".")
+    kind, _, weight_name = name.partition(".")
     state: dict[str, Any] = optimizer.state.get(model.weights[weight_name], {})
-    if _STATE_KEYS[mark] not in state:  # before the first update
+    if _STATE_KEYS[kind] not in state:  # before the first update
         return torch.zeros(model.shapes[weight_name])
     if isinstance(optimizer, AdamW8bit):
-        return whole_tensor(optimizer.average(model.weights[weight_name], _STATE_KEYS[mark]))
-    return whole_tensor(state[_STATE_KEYS[mark]])
+        return whole_tensor(optimizer.average(model.weights[weight_name], _STATE_KEYS[kind]))
+    return whole_tensor(state[_STATE_KEYS[kind]])
 
 
 def _blocks_of(tensors: FileTensors) -> Callable[[str], list[Floats]]:
