@@ -14,14 +14,16 @@ from jprep.random.counter_bits import bits, key
 
 UInt32Array = npt.NDArray[np.uint32]
 
-GOLDEN, FIRST, SECOND = 0x9E3779B9, 0x85EBCA6B, 0xC2B2AE35
-"""Constants of the 32-bit mixer (that of MurmurHash3) and of the words of ids."""
+MIX_MULTIPLIERS = (0x85EBCA6B, 0xC2B2AE35)
+"""Factors of the two products of the 32-bit mixer, that of MurmurHash3."""
 
-SHIFTS = (16, 13, 16)
+MIX_SHIFTS = (16, 13, 16)
 """Right shifts of the mixer: before, between and after its two products."""
 
-STEP = 2.0**-32
+UNIFORM_STEP = 2.0**-32
 """Distance of the uniform numbers that random bits are mapped to."""
+
+_ID_MULTIPLIER = 0x9E3779B9  # 2³² divided by the golden ratio
 
 
 def noise_keys(seed: int, split: str, epochs: Integers, indices: Integers, columns: int) -> UInt32Array:
@@ -44,14 +46,15 @@ def noise_keys(seed: int, split: str, epochs: Integers, indices: Integers, colum
 
 def id_words(vocab_size: int) -> UInt32Array:
     """Return a word of 32 bits for each id, different for each, (vocab_size,)."""
-    return mix32(np.arange(1, vocab_size + 1, dtype=np.uint32) * np.uint32(GOLDEN))
+    return mix32(np.arange(1, vocab_size + 1, dtype=np.uint32) * np.uint32(_ID_MULTIPLIER))
 
 
 def mix32(words: UInt32Array) -> UInt32Array:
     """Scramble each word with a bijection."""
-    before, between, after = (np.uint32(shift) for shift in SHIFTS)
-    words = (words ^ (words >> before)) * np.uint32(FIRST)
-    words = (words ^ (words >> between)) * np.uint32(SECOND)
+    before, between, after = (np.uint32(shift) for shift in MIX_SHIFTS)
+    first, second = (np.uint32(factor) for factor in MIX_MULTIPLIERS)
+    words = (words ^ (words >> before)) * first
+    words = (words ^ (words >> between)) * second
     return words ^ (words >> after)
 
 
@@ -65,6 +68,6 @@ def gumbel_noise(keys: UInt32Array, words: UInt32Array) -> npt.NDArray[np.float6
     Returns:
         (tokens, ids).
     """
-    uniform = (mix32(words ^ keys.reshape(-1, 1)) + 0.5) * STEP
+    uniform = (mix32(words ^ keys.reshape(-1, 1)) + 0.5) * UNIFORM_STEP
     noise: npt.NDArray[np.float64] = -np.log(-np.log1p(-uniform))
     return noise

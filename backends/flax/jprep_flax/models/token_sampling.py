@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array, lax
 
-from jprep.dataset.sampling.token_noise import FIRST, SECOND, SHIFTS, STEP, id_words
+from jprep.dataset.sampling.token_noise import MIX_MULTIPLIERS, MIX_SHIFTS, UNIFORM_STEP, id_words
 from jprep_flax.models.loss import Logits, chunks_with_labels, labelled_first
 from jprep_flax.models.sharding import map_batch
 
@@ -57,14 +57,15 @@ def sample_tokens(logits: Array, keys: Array, words: Array) -> Array:
     Returns:
         int32, (…).
     """
-    uniform = (_mix32(words ^ keys[..., None]).astype(jnp.float32) + 0.5) * STEP  # may round to 1: never chosen
+    uniform = (_mix32(words ^ keys[..., None]).astype(jnp.float32) + 0.5) * UNIFORM_STEP  # may round to 1: never chosen
     noise = -jnp.log(-jnp.log1p(-uniform))
     return jnp.argmax(logits.astype(jnp.float32) + noise, axis=-1).astype(jnp.int32)
 
 
 def _mix32(words: Array) -> Array:
     """Scramble words of 32 bits."""
-    before, between, after = (jnp.uint32(shift) for shift in SHIFTS)
-    words = (words ^ (words >> before)) * jnp.uint32(FIRST)
-    words = (words ^ (words >> between)) * jnp.uint32(SECOND)
+    before, between, after = (jnp.uint32(shift) for shift in MIX_SHIFTS)
+    first, second = (jnp.uint32(factor) for factor in MIX_MULTIPLIERS)
+    words = (words ^ (words >> before)) * first
+    words = (words ^ (words >> between)) * second
     return words ^ (words >> after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from jprep.dataset.sampling.token_noise import FIRST, SECOND, SHIFTS, STEP
+from jprep.dataset.sampling.token_noise import MIX_MULTIPLIERS, MIX_SHIFTS, UNIFORM_STEP
 
 _LOW = 0xFFFFFFFF
 _CPU_BLOCK = 1 << 16
@@ -32,13 +32,13 @@ def sample_tokens(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
 
 def _sample(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
     bits = _mix32(words ^ keys.unsqueeze(1))
-    uniform = (bits.float() + 0.5) * STEP  # may round to 1: a noise of minus infinity
+    uniform = (bits.float() + 0.5) * UNIFORM_STEP  # may round to 1: a noise of minus infinity
     return (logits - uniform.neg_().log1p_().neg_().log_()).argmax(1)
 
 
 def _mix32(words: Tensor) -> Tensor:
     """Scramble words of 32 bits; PyTorch has no shifts of unsigned integers, so they are in int64."""
-    before, between, after = SHIFTS
-    words = (words ^ (words >> before)).mul_(FIRST).bitwise_and_(_LOW)
-    words = (words ^ (words >> between)).mul_(SECOND).bitwise_and_(_LOW)
+    (before, between, after), (first, second) = MIX_SHIFTS, MIX_MULTIPLIERS
+    words = (words ^ (words >> before)).mul_(first).bitwise_and_(_LOW)
+    words = (words ^ (words >> between)).mul_(second).bitwise_and_(_LOW)
     return words ^ (words >> after)
