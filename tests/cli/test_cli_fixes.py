@@ -76,6 +76,21 @@ def test_a_fix_that_names_no_value_is_printed_as_it_is(tmp_path: Path) -> None:
     assert "no object has the field 'text'" in said and "available: body" in said
 
 
+@pytest.mark.parametrize("command", ["run --until corpus", "plan --until corpus", "corpus build -o c"])
+def test_a_missing_input_that_is_beside_the_recipe_is_named(command: str, tmp_path: Path) -> None:
+    (tmp_path / "r" / "data").mkdir(parents=True)
+    (tmp_path / "r" / "data" / "a.jsonl").write_text(ROWS, encoding="utf-8")
+    recipe = 'name = "r"\n[corpus]\nsegmenter = "none"\n[[corpus.sources]]\nname = "rows"\nreader = "jsonl"\n'
+    (tmp_path / "r" / "r.toml").write_text(f'{recipe}paths = ["data/*.jsonl"]\n')
+    words, _, options = command.partition(" -")
+    line = f"{COMMAND} {words} r/r.toml -{options}"
+    said = build(tmp_path, line, code=2)
+    assert "where: data/*.jsonl" in said and "relative paths start at the current directory" in said
+    [path] = re.findall(r"in r/r.toml:  (\".*\")$", said, re.MULTILINE)
+    (tmp_path / "r" / "r.toml").write_text(f"{recipe}paths = [{path}]\n")
+    build(tmp_path, line)
+
+
 def test_other_work_is_replaced_by_the_printed_command(tmp_path: Path, jprep: Run) -> None:
     samples.write_sample(tmp_path)
     first = ("corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", "c")

@@ -1,4 +1,4 @@
-"""Complete errors that name an option of a reader with where to set it: in the recipe, or on the command line."""
+"""Complete errors that name an option of a source with where to set it: in the recipe, or on the command line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jprep.cli.common.shell_command import current_command, shell_quote
 from jprep.errors import ConfigError, JprepError, Setting
+from jprep.io.inputs.paths import all_exist, expand_patterns
+from jprep.pipeline.recipe import RECIPE_DIRECTORY
 from jprep.toml_values import toml
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ _FIELD = "corpus.sources.{}.reader"
 
 @contextlib.contextmanager
 def explain_reader_options(recipe: CorpusRecipe, file: Path | None, *, restart: bool = True) -> Iterator[None]:
-    """Add the reader's table, with the option set, to the fix of an error in an input.
+    """Add the reader's table, with the option set, or the path that exists, to the fix of an error in an input.
 
     Args:
         recipe: the recipe.
@@ -29,9 +31,17 @@ def explain_reader_options(recipe: CorpusRecipe, file: Path | None, *, restart: 
     try:
         yield
     except JprepError as error:
-        if hint := _hint(recipe, error, file, restart):
+        if hint := _beside(error, file) or _hint(recipe, error, file, restart):
             raise error.replace(fix=f"{error.fix}\n         {hint}") from error
         raise
+
+
+def _beside(error: JprepError, file: Path | None) -> str:
+    """Return the path of an input that is missing here and exists beside the recipe; "" if it does not."""
+    is_missing = error.setting is not None and error.setting.name == "paths"
+    if file and is_missing and all_exist([str(file.parent / error.where)]):
+        return f'in {file}:  "{RECIPE_DIRECTORY}{error.where}"'
+    return ""
 
 
 def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None, restart: bool) -> str:
@@ -48,8 +58,6 @@ def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None, restart: b
 
 def _reads(source: Source, where: str) -> bool:
     """Return whether an error happened in one of a source's inputs."""
-    from jprep.io.inputs.paths import expand_patterns
-
     with contextlib.suppress(ConfigError):
         return any(f"{where},".startswith(f"{path},") for path in expand_patterns(source.paths))
     return False

@@ -113,6 +113,7 @@ def plan(
       jprep plan data_recipes/jawiki.toml --workers 1,8,64
     """
     limit_blas_threads()
+    from jprep.cli.common.reader_hints import explain_reader_options
     from jprep.pipeline.estimate.plan import PlanOptions
     from jprep.pipeline.output_paths import WORK
     from jprep.pipeline.run import plan_run
@@ -131,7 +132,8 @@ def plan(
     if not again and (compared := _compare(run)):
         _show_comparison(*compared, as_json=as_json)
         return
-    estimate = _estimate(run, options, work)
+    with explain_reader_options(run.recipe, recipe, restart=False):
+        estimate = _estimate(run, options, work)
     _show_estimate(estimate, as_json=as_json)
     if not as_json:
         given = {"executor": executor, "backend": backend, "tokenizer": tokenizer}

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 from jprep.io.os_errors import translate_read_errors
 from jprep.io.remote.objects import is_url, open_filesystem
 from jprep.io.remote.retry import retry_remote
@@ -103,8 +103,13 @@ def _matches(pattern: str) -> list[str]:
     with translate_read_errors(pattern):
         found = _local_matches(pattern) if is_local(pattern) else _remote_matches(pattern)
     if not found:
-        raise ConfigError("no file matches", where=pattern, fix="check the path")
+        start = "; relative paths start at the current directory" if _is_relative(pattern) else ""
+        raise ConfigError("no file matches", where=pattern, fix=f"check the path{start}", setting=Setting("paths"))
     return sorted(found)
+
+
+def _is_relative(pattern: str) -> bool:
+    return is_local(pattern) and not Path(pattern).is_absolute()
 
 
 def _local_matches(pattern: str) -> list[str]:
