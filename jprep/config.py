@@ -20,6 +20,24 @@ T = TypeVar("T")
 _NAMED = ("executor", "of", "reader", "segmenter", "splitter")
 """Keys whose value may be a name in place of a table with it as `use`."""
 
+_ALL_KEYS = "docs/recipes.md lists every key and its values"
+_MAIN = ("kind", "preset", "use")
+"""Keys of a table whose value may be meant where the table is expected."""
+
+_PATH = r"(?:\.[A-Za-z_]\w*|\[\d+\])*\.[A-Za-z_]\w*|"
+"""Where the key of a value is known, as msgspec spells it: `.corpus.sources[0].paths`, or "" for the whole."""
+
+_WORDS = {
+    "object": "a table",
+    "array": "a list",
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+}
+_TYPES = re.compile("`((?:{0})(?: [|] (?:{0}))*)`".format("|".join(_WORDS)))
+
 
 class ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of a recipe. Unknown keys are errors."""
@@ -39,7 +57,7 @@ def parse_config(raw: object, kind: type[T], *, where: str) -> T:
     try:
         return convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(_plain(str(error)), where=where, fix=_fix(kind, str(error))) from error
+        raise ConfigError(_plain(str(error)), where=where, fix=_fix(kind, str(error), raw, where)) from error
 
 
 def apply_overrides(raw: dict[str, Any], overrides: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
@@ -93,21 +111,88 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
 
 
 def _plain(message: str) -> str:
-    """Return an error message of msgspec's with the key that it is about."""
+    """Return an error message of msgspec's in the words of TOML, with the key that it is about."""
     if found := re.fullmatch(r"Invalid enum value (.*) - at `\$\.?([^`]*)`", message, re.DOTALL):
         return f"{found[1]} is not a valid value of `{found[2]}`"
-    return message.replace("`$.", "`")
+    what, at, key = message.partition(" - at ")
+    what = re.sub(r"^Object (contains )?", "", _TYPES.sub(_in_words, what)).replace("Expected ", "expected ", 1)
+    return what + at + key.replace("`$.", "`")
 
 
-def _fix(kind: Any, message: str) -> str:
+def _in_words(types: re.Match[str]) -> str:
+    return " or ".join(_WORDS[name] for name in types[1].split(" | ") if name != "null")
+
+
+def _fix(kind: Any, message: str, raw: object, where: str) -> str:
     """Return what to write instead, for an error message of msgspec's."""
     found = re.search(r" - at `\$([^`]*)`", message)
     path = found[1] if found else ""
     if unknown := re.search(r"unknown field `([^`]*)`", message):
-        return suggest_name(unknown[1], next(_sections(_type_at(kind, path))).__struct_fields__)
+        section = next(_sections(_type_at(kind, path)))
+        below = [_key(where, f"{path}.{each}") for each in _keys_below(section, unknown[1])]
+        return f"did you mean {' or '.join(map(repr, below))}?" if below else suggest_name(unknown[1], _fields(section))
     if message.startswith("Invalid enum value"):
         return _describe_choices(_type_at(kind, path))
-    return "docs/recipes.md lists every key and its values"
+    if message.startswith("Expected `") and re.fullmatch(_PATH, path):
+        return _correction(_type_at(kind, path), _value_at(raw, path), _key(where, path)) or _ALL_KEYS
+    return _ALL_KEYS
+
+
+def _key(where: str, path: str) -> str:
+    """Return how a recipe writes the key at a path; a key of a list's element without what is above it."""
+    sections = re.findall(r"(?:^|, )\[([\w.-]+)\]", where)
+    return path.rpartition(".")[2] if "[" in path else ".".join([*sections, *path.split(".")[1:]])
+
+
+def _value_at(raw: Any, path: str) -> Any:
+    for name, number in re.findall(r"([A-Za-z_]\w*)|\[(\d+)\]", path):
+        raw = raw[int(number)] if number else raw[name]
+    return raw
+
+
+def _correction(hint: Any, value: Any, key: str) -> str:
+    """Return a line of TOML with a value that a key of this type takes, or what it takes; "" where neither is known."""
+    if isinstance(value, dict) and _converts([value], hint):
+        return f"[[{key}]]"
+    for below, better in _candidates(hint, value):
+        if _converts({below: better} if below else better, hint):
+            return f"{'.'.join(filter(None, [key, below]))} = {toml(better)}"
+    tables = [section for section in _sections(hint) if _converts({}, hint)]
+    return f"the keys of this table are: {', '.join(sorted(_fields(tables[0])))}" if tables else ""
+
+
+def _candidates(hint: Any, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what may be meant by a value of the wrong type: a key below, or "", and its value."""
+    if isinstance(value, str):
+        yield "", parse_value(value.lower() if value in ("True", "False") else value)
+    if isinstance(value, float) and value.is_integer():
+        yield "", int(value)
+    yield "", str(value) if hint is str and isinstance(value, int | float) else [value]
+    for section in _sections(hint):
+        yield from ((name, value) for name in _MAIN if name in _fields(section))
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]+", value):
+        yield value, {}
+
+
+def _converts(value: object, hint: Any) -> bool:
+    try:
+        convert(value, hint)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _fields(section: type[msgspec.Struct]) -> tuple[str, ...]:
+    return section.__struct_fields__
+
+
+def _keys_below(section: type[msgspec.Struct], name: str) -> Iterator[str]:
+    """Yield the keys of a name in the tables below a section; not those in lists."""
+    for field, hint in get_type_hints(section).items():
+        for table in (part for part in (hint, *get_args(hint)) if get_origin(hint) not in (list, dict, tuple)):
+            if isinstance(table, type) and issubclass(table, msgspec.Struct):
+                below = [name] if name in _fields(table) else _keys_below(table, name)
+                yield from (f"{field}.{each}" for each in below)
 
 
 def _type_at(kind: Any, path: str) -> Any:

@@ -229,8 +229,43 @@ def test_a_recipe_keeps_the_defaults_of_its_version() -> None:
     named = {"corpus": {"segmenter": "none"}}
     assert decode_recipe(plain | named).corpus == decode_recipe(plain | named | {"version": 2}).corpus
     assert decode_recipe(plain, {"corpus.segmenter": "spaces"}).corpus.segmenter == "spaces"
-    with pytest.raises(ConfigError, match="Expected `object`"):
+    with pytest.raises(ConfigError, match="expected a table, got text"):
         decode_recipe({"name": "r", "corpus": "none"})
+
+
+TYPES = {
+    "train.optimizer=muon": ("expected a table, got text - at `optimizer`", 'train.optimizer.kind = "muon"'),
+    "train.model=gpt2-small": ("expected a table, got text - at `model`", 'train.model.preset = "gpt2-small"'),
+    "train.backend=torch": ("expected a table, got text - at `backend`", "train.backend.torch = {}"),
+    "train.trackers=wandb": ("expected a list, got text - at `trackers`", 'train.trackers = ["wandb"]'),
+    "train.next_sentence=True": ("expected true or false, got text", "train.next_sentence = true"),
+    "train.optimizer.lr='3e-4'": ("expected a number, got text - at `optimizer.lr`", "train.optimizer.lr = 0.0003"),
+    "corpus.sources.0.paths=x": ("expected a list, got text - at `corpus.sources[0].paths`", 'paths = ["x"]'),
+    "corpus.sources={name='a', paths=['x'], reader='text'}": ("expected a list, got a table", "[[corpus.sources]]"),
+    "name=3": ("expected text, got a whole number - at `name`", 'name = "3"'),
+    "train.lr=3": ("unknown field `lr`", "did you mean 'train.optimizer.lr'?"),
+    "corpus.near={}": ("unknown field `near` - at `corpus`", "did you mean 'corpus.dedup.near'?"),
+    "segmenter=none": ("unknown field `segmenter`", "did you mean 'corpus.segmenter'?"),
+}
+
+
+@pytest.mark.parametrize(("setting", "says"), TYPES.items())
+def test_a_value_of_the_wrong_type_is_explained_in_the_words_of_toml_and_corrected(
+    setting: str, says: tuple[str, str]
+) -> None:
+    plain = raw() | {"train": {"task": "clm"}}
+    with pytest.raises(ConfigError) as caught:
+        decode_recipe(plain, [setting])
+    assert caught.value.what.startswith(says[0]) and caught.value.fix == says[1]
+    if says[1].startswith(("train.", "name")):
+        decode_recipe(raw() | {"train": {"task": "clm"}}, ["=".join(says[1].split(" = "))])
+
+
+@pytest.mark.parametrize("setting", ["corpus.segmenter=3", "train.validation=0.1", "train.stages=[3]", "train=3"])
+def test_a_value_of_the_wrong_type_without_a_likely_meaning_names_what_may_be_there(setting: str) -> None:
+    with pytest.raises(ConfigError, match=r"got a (whole )?number") as caught:
+        decode_recipe(raw(), [setting])
+    assert "docs/recipes.md" in caught.value.fix or "the keys of this table are: " in caught.value.fix
 
 
 def test_settings_may_be_a_mapping() -> None:
