@@ -36,8 +36,18 @@ def test_a_reader_s_option_on_the_command_line(option: str, tmp_path: Path) -> N
     said = build(tmp_path, f"{COMMAND} corpus build --{reader} 'in put' --segmenter none -o c --workers 1", code=4)
     [line] = re.findall(r"^ +(jprep corpus build .*)$", said, re.MULTILINE)
     assert "corpus.sources.0.reader=" in line and option in line and line.endswith(" --restart")
-    if option == "max_bad":  # a share that is enough here
-        line = line.replace("0.001", "0.5")
+    build(tmp_path, line)
+
+
+def test_a_second_fix_of_a_reader_replaces_the_first(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text(ROWS + '{"text": \n' + ROWS * 20, encoding="utf-8")
+    given = (
+        "--set 'corpus.sources.0.reader={ use = \"jsonl\", max_bad = 0.001 }' --set=corpus.sources.0.reader.shard_mb=2"
+    )
+    said = build(tmp_path, f"{COMMAND} corpus build --jsonl in --segmenter none -o c {given} --restart", code=4)
+    [line] = re.findall(r"^ +(jprep corpus build .*)$", said, re.MULTILINE)
+    assert line.count("--set") == line.count("--restart") == 1
+    assert '{ use = "jsonl", max_bad = 0.016, shard_mb = 2 }' in line
     build(tmp_path, line)
 
 
@@ -50,8 +60,8 @@ def test_a_reader_s_option_in_a_recipe(tmp_path: Path) -> None:
     )
     said = build(tmp_path, f"{COMMAND} corpus build r.toml -o c", code=4)
     [table] = re.findall(r"in r.toml, source rows:  (reader = .*)$", said, re.MULTILINE)
-    assert table == 'reader = { use = "jsonl", shard_mb = 2.0, max_bad = 0.001 }' and "--set" not in said
-    recipe.write_text(f'name = "r"\n{source}{table.replace("0.001", "0.5")}\n[corpus]\nsegmenter = "none"\n')
+    assert table == 'reader = { use = "jsonl", shard_mb = 2.0, max_bad = 0.25 }' and "--set" not in said
+    recipe.write_text(f'name = "r"\n{source}{table}\n[corpus]\nsegmenter = "none"\n')
     build(tmp_path, f"{COMMAND} corpus build r.toml -o c --restart")
 
 
@@ -63,7 +73,7 @@ def test_a_reader_s_option_for_a_whole_recipe(tmp_path: Path) -> None:
     said = build(tmp_path, f"{COMMAND} run r.toml --until corpus", code=4)
     [table] = re.findall(r"in r.toml, source rows:  (reader = .*)$", said, re.MULTILINE)
     assert "--restart" not in said  # `jprep run` has no such option
-    recipe.write_text(f'name = "r"\n{source}{table.replace("0.001", "0.5")}\n[corpus]\nsegmenter = "none"\n')
+    recipe.write_text(f'name = "r"\n{source}{table}\n[corpus]\nsegmenter = "none"\n')
     build(tmp_path, f"{COMMAND} run r.toml --until corpus")
 
 

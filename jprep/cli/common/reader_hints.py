@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jprep.cli.common.shell_command import current_command, shell_quote
+from jprep.cli.common.shell_command import current_words, shell_command
 from jprep.errors import ConfigError, JprepError, Setting
 from jprep.io.inputs.paths import all_exist, expand_patterns
 from jprep.pipeline.recipe import RECIPE_DIRECTORY
@@ -16,6 +17,7 @@ from jprep.toml_values import toml
 if TYPE_CHECKING:
     from jprep.corpus.config import CorpusRecipe, Source, StepRef
 
+_RESTART = "--restart"
 _FIELD = "corpus.sources.{}.reader"
 
 
@@ -49,11 +51,20 @@ def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None, restart: b
     for number, source in enumerate(recipe.corpus.sources if error.setting else ()):
         if _reads(source, error.where) and (table := _table(source.reader, error.setting)):
             if file:
-                then = "\n         then add --restart" if restart else ""
+                then = "\n         then add --restart" if restart and _RESTART not in current_words() else ""
                 return f"in {file}, source {source.name}:  reader = {table}{then}"
-            setting = shell_quote(f"{_FIELD.format(number)}={table}")
-            return f"{current_command()} --set {setting} --restart"
+            field = _FIELD.format(number)
+            return shell_command(*_without_settings(field), "--set", f"{field}={table}", _RESTART)
     return ""
+
+
+def _without_settings(field: str) -> list[str]:
+    """Return this command's arguments without --restart, and without settings of a field and of what is in it."""
+    words, keys = current_words(flags=[_RESTART]), (f"{field}=", f"{field}.")
+    given = [i for i, (option, value) in enumerate(pairwise(words)) if option == "--set" and value.startswith(keys)]
+    dropped = {place for i in given for place in (i, i + 1)}
+    joined = tuple(f"--set={key}" for key in keys)
+    return [word for i, word in enumerate(words) if i not in dropped and not word.startswith(joined)]
 
 
 def _reads(source: Source, where: str) -> bool:

@@ -78,26 +78,26 @@ class ErrorBudget:
         self.total = 0
 
     def spend(self, error: InputError) -> None:
-        """Count a bad record. Raise its error if no bad records are allowed."""
-        if not self._share:
-            raise self._with_option(error, 0.001)
+        """Count a bad record. Raise its error if the input has another encoding and no bad records are allowed."""
+        if not self._share and isinstance(error, WrongEncodingError):
+            raise error
         self._first = self._first or error
         self._bad += 1
 
     def settle(self) -> None:
-        """Raise the error of the first bad record if there were too many."""
+        """Raise the error of the first bad record if there were too many; it names the share that is enough."""
         first, total = self._first, max(1, self.total)
-        if first and self._bad / total > self._share:
-            enough = min(1.0, math.ceil(1000 * self._bad / total) / 1000)
-            what = f"{self._bad} of {self.total} records are bad, over max_bad = {self._share:g}; first: {first.what}"
-            raise self._with_option(InputError(what, where=first.where, fix=first.fix), enough)
-
-    @staticmethod
-    def _with_option(error: InputError, share: float) -> InputError:
-        if isinstance(error, WrongEncodingError):
-            return error
-        fix = f"{error.fix}, or allow some bad records with the reader's option `max_bad = {share:g}`"
-        return error.replace(fix=fix, setting=Setting("max_bad", share))
+        if not first or self._bad / total <= self._share:
+            return
+        enough = min(1.0, math.ceil(1000 * self._bad / total) / 1000)
+        bad = f"{self._bad} of {self.total} records are bad"
+        count = "" if self._share else f" ({bad})"
+        if self._share:
+            first = first.replace(what=f"{bad}, over max_bad = {self._share:g}; first: {first.what}")
+        if not isinstance(first, WrongEncodingError):
+            fix = f"{first.fix}, or allow some bad records with the reader's option `max_bad = {enough:g}`{count}"
+            first = first.replace(fix=fix, setting=Setting("max_bad", enough))
+        raise first
 
 
 class RecordReader(Reader):
