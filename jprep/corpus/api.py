@@ -12,7 +12,7 @@ import msgspec
 
 from jprep.corpus.document import UNMARK, Document, Reject
 from jprep.corpus.exporting.formats import TextFormat
-from jprep.corpus.store import DOCUMENTS, MANIFEST, REBUILD, REJECTS, Manifest, read_manifest, read_rows, read_rows_at
+from jprep.corpus.store import DOCUMENTS, MANIFEST, REJECTS, Manifest, read_manifest, read_rows, read_rows_at
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 from jprep.io.verified_files import find_damage
@@ -376,7 +376,7 @@ class Corpus:
         from jprep.corpus.decontamination.findings import read_found_items
 
         for file in self.manifest.test_items:
-            items = read_found_items(self.folder / file.path, file, REBUILD)
+            items = read_found_items(self.folder, file)
             yield from (item for item in items if query in ("", item.item))
 
     def verify(self) -> Iterator[Damage]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.store import REBUILD, open_shard
+from jprep.corpus.store import open_shard, rebuild_fix
 from jprep.engine.stage import Output
 from jprep.io.verified_files import verify_file
 
@@ -44,7 +44,7 @@ def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
         with open_shard(folder / file.path, None) as parquet:
             return CorpusShard(file.path, file.sha256, sum(_sizes(parquet, column)))
     except Exception:  # a damaged footer can raise anything
-        verify_file(folder / file.path, file.sha256, REBUILD)
+        verify_file(folder / file.path, file.sha256, rebuild_fix(folder))
         raise
 
 

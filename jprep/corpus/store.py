@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,9 +35,6 @@ _ROW_GROUP = 1_000_000  # characters: about 3 MB of UTF-8 in each of `text` and 
 _REJECT_SIZE = 100  # approximate characters in a row of rejects
 _READ_ROWS = 256
 _NESTED = ("meta", "signals", "line_signals")  # columns of types other than text
-
-REBUILD = "`jprep corpus verify` lists the damaged files; `jprep corpus build … --restart` builds the corpus again"
-"""Fix to show for a damaged file of a finished corpus."""
 
 Row = TypeVar("Row", Document, Reject)
 
@@ -220,7 +218,7 @@ def row_writer(
 
 
 def read_rows(
-    folder: Path, file: Output, kind: type[Row], columns: Sequence[str] | None = None, *, fix: str = REBUILD
+    folder: Path, file: Output, kind: type[Row], columns: Sequence[str] | None = None, *, fix: str = ""
 ) -> Iterator[Row]:
     """Verify the hash of a file and yield its rows, in bounded memory.
 
@@ -229,7 +227,7 @@ def read_rows(
         file: the file, as named by a manifest or a receipt.
         kind: type of the rows.
         columns: columns to read; the others hold their defaults or "".
-        fix: fix to show in the error about a damaged file.
+        fix: fix to show in the error about a damaged file; "" for how to build the corpus again.
 
     Raises:
         DamagedError: the file is missing or damaged.
@@ -266,14 +264,20 @@ def read_rows_at(
             begin = end
 
 
+def rebuild_fix(folder: Path) -> str:
+    """Return the fix for a damaged file of a finished corpus."""
+    verify = f"jprep corpus verify {shlex.quote(str(folder))}"
+    return f"`{verify}` lists the damaged files; build the corpus again with --restart"
+
+
 @contextlib.contextmanager
-def open_shard(path: Path, sha256: str | None, fix: str = REBUILD) -> Iterator[Any]:
+def open_shard(path: Path, sha256: str | None, fix: str = "") -> Iterator[Any]:
     """Open a Parquet file of a corpus as a `ParquetFile`; errors of reading it within the block are translated.
 
     Args:
         path: the file.
         sha256: its hash, which is verified first; damaged text can often still be decompressed. None skips this.
-        fix: fix to show in the error about a damaged file.
+        fix: fix to show in the error about a damaged file; "" for how to build the corpus again.
 
     Raises:
         DamagedError: the file is missing, or has another hash.
@@ -282,6 +286,7 @@ def open_shard(path: Path, sha256: str | None, fix: str = REBUILD) -> Iterator[A
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    fix = fix or rebuild_fix(path.parents[1])
     if sha256 is not None:
         verify_file(path, sha256, fix)
     try:

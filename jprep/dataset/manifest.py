@@ -22,7 +22,7 @@ FORMAT = 1
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 SPLITS = (TRAIN, VALIDATION, TEST)
 
-PACK_AGAIN = "`jprep dataset pack … --restart` packs the corpus again"
+PACK_AGAIN = "pack the dataset again with --restart"
 
 WORD_START, SENTENCE_START = 1, 2
 """The two marks of a token: its first byte begins a word, or a sentence. `Split` documents how they are stored."""

@@ -38,7 +38,7 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str) -> T:
             fix = f"give {' or '.join(map(str, inside[:_MOST]))}"
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
     except ValueError as error:
-        fix = f"run `{command} … --restart` to make it again"
+        fix = f"make it again: `{command.removeprefix('jprep ')}` with --restart"
         raise DamagedError(
             f"{path.name} cannot be read: {error}",
             where=str(path.parent),

@@ -17,7 +17,7 @@ from jprep.tokenizer.external.files import external_card, is_external
 
 CARD_JSON = "card.json"
 
-TRAIN_AGAIN = "train the tokenizer again with `jprep tokenizer train … --restart`"
+TRAIN_AGAIN = "train the tokenizer again with --restart"
 """The fix for a damaged tokenizer."""
 
 FORMAT = 1

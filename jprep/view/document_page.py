@@ -14,7 +14,7 @@ from jprep.corpus.decontamination.findings import read_found_items
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject
 from jprep.corpus.originals import LIMIT, Original, Originals, Unavailable
 from jprep.corpus.reasons import describe_reason
-from jprep.corpus.store import REBUILD, Manifest
+from jprep.corpus.store import Manifest
 from jprep.errors import ConfigError, JprepError
 from jprep.view.changes import MAX_LINE, changed_lines
 from jprep.view.files import CorpusFiles
@@ -167,7 +167,7 @@ class DocumentPage:
         items = defaultdict[str, list[str]](list)
         for file in self._manifest.test_items:
             with contextlib.suppress(JprepError):
-                for item in read_found_items(self._files.folder / file.path, file, REBUILD):
+                for item in read_found_items(self._files.folder, file):
                     for document in item.documents:
                         items[document].append(item.item)
         return dict(items)

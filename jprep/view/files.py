@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.store import REBUILD, Manifest
+from jprep.corpus.store import Manifest, rebuild_fix
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, DamagedError, JprepError, MachineError
 from jprep.io.verified_files import verify_file
@@ -125,7 +125,7 @@ class CorpusFiles:
                 return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         except self._duckdb.Error as error:
             what = str(error).splitlines()[0]
-            raise JprepError(f"cannot search a file: {what}", where=str(path), fix=REBUILD) from error
+            raise JprepError(f"cannot search a file: {what}", where=str(path), fix=rebuild_fix(self.folder)) from error
 
     def extra_columns(self) -> Columns:
         """Return the signals, and columns that are not those of `Document`; none if the first file is unusable."""
@@ -167,7 +167,7 @@ class CorpusFiles:
 
     def _verified(self, part: Output) -> Path:
         try:
-            path = verify_file(self.folder / part.path, part.sha256, REBUILD)
+            path = verify_file(self.folder / part.path, part.sha256, rebuild_fix(self.folder))
         except (DamagedError, MachineError) as error:
             self.damage[part.path] = error.what
             raise

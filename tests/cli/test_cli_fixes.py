@@ -145,7 +145,9 @@ def test_a_damaged_input_is_not_fixed_by_a_restart_of_its_reader(tmp_path: Path,
     shard.write_bytes(shard.read_bytes()[:-9] + bytes(9))
     train = ("tokenizer", "train", "c", "--boundaries", "none", "--vocab-size", 1500, "-o", "t")
     said = jprep(*train, cwd=tmp_path, code=2).stderr
-    assert "corpus build … --restart` builds the corpus again" in said and "to replace it" not in said
+    assert "build the corpus again with --restart" in said and "to replace it" not in said
+    [command] = re.findall(r"`jprep (corpus verify .*)` lists", said)
+    assert shard.name in jprep(*command.split(), cwd=tmp_path, code=1).stdout
 
 
 def test_a_corpus_without_text_names_the_empty_input(tmp_path: Path, jprep: Run) -> None:

@@ -110,7 +110,7 @@ def test_a_run_of_another_recipe_is_replaced_with_restart(workspace: Workspace) 
     (run / "notes.txt").write_text("mine")
     before = digests(run)
     refused = workspace.train(*changed, code=2).stderr
-    assert "train.seed: was 1, is 7" in refused and "jprep train … --restart` to replace this run" in refused
+    assert "train.seed: was 1, is 7" in refused and "or replace this run: train with --restart" in refused
     for wrong in (("--resume", "never"), ("--executor", "slurm"), ("--dry-run",), ("--set", "train.batch=0")):
         workspace.train(*changed, "--restart", *wrong, code=2)
     assert digests(run) == before

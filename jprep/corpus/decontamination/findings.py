@@ -92,18 +92,20 @@ def write_found_items(root: Path, name: str, items: Sequence[FoundItem]) -> list
     return [_write(root, f"{TEST_ITEMS}/{name}.jsonl", items)] if items else []
 
 
-def read_found_items(path: Path, file: Output, fix: str) -> list[FoundItem]:
+def read_found_items(folder: Path, file: Output) -> list[FoundItem]:
     """Return the list of a test set.
 
     Args:
-        path: the file.
-        file: its entry in the manifest.
-        fix: the fix that an error suggests.
+        folder: the directory of the corpus.
+        file: the list's entry in the manifest.
 
     Raises:
         DamagedError: the file is missing or damaged.
     """
-    return [msgspec.json.decode(line, type=FoundItem) for line in read_verified(path, file.sha256, fix).splitlines()]
+    from jprep.corpus.store import rebuild_fix  # which imports this module
+
+    data = read_verified(folder / file.path, file.sha256, rebuild_fix(folder))
+    return [msgspec.json.decode(line, type=FoundItem) for line in data.splitlines()]
 
 
 def _write(root: Path, path: str, rows: Sequence[msgspec.Struct]) -> Output:

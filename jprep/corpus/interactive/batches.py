@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.store import REBUILD, Manifest, open_shard, row_schema, schema_metadata
+from jprep.corpus.store import Manifest, open_shard, rebuild_fix, row_schema, schema_metadata
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
 from jprep.io.verified_files import verify_file
@@ -50,7 +50,7 @@ class Selection(msgspec.Struct, frozen=True):
         Raises:
             DamagedError: a file is missing or damaged.
         """
-        return [verify_file(self.folder / part.path, part.sha256, REBUILD) for part in self.parts]
+        return [verify_file(self.folder / part.path, part.sha256, rebuild_fix(self.folder)) for part in self.parts]
 
 
 def _document_schema(manifest: Manifest) -> pa.Schema:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CARD, WEIGHTS = "quality.json", "weights.npy"
-TRAIN_AGAIN = "`jprep quality train … --restart` makes it again"
+TRAIN_AGAIN = "train it again with --restart"
 HIGHEST = np.iinfo(np.int16).max
 
 

@@ -15,7 +15,7 @@ from jprep.corpus.segmenters.none import NoSegmenter
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.stages.read import source_index
 from jprep.corpus.stages.task_output import open_task_output
-from jprep.corpus.store import DOCUMENTS, REBUILD, Manifest, read_rows
+from jprep.corpus.store import DOCUMENTS, Manifest, read_rows, rebuild_fix
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.io.atomic import atomic_path
 from jprep.io.verified_files import verify_file
@@ -82,7 +82,7 @@ class RefilterStage(Stage):
         return self._filter(part, root, task.id) if part.folder == DOCUMENTS else self._copy(part, root)
 
     def _copy(self, part: Output, root: Path) -> Result:
-        source = verify_file(self._folder / part.path, part.sha256, REBUILD)
+        source = verify_file(self._folder / part.path, part.sha256, rebuild_fix(self._folder))
         with atomic_path(root / part.path) as temporary:
             shutil.copyfile(source, temporary)
         return Result([part])

@@ -63,7 +63,7 @@ class RowReader:
         verify_split(folder, split)
         self._indexed = IndexedSplit(self._prefix, dataset.dtype)
         if (len(self._indexed), len(self._indexed.tokens)) != (split.documents, split.tokens):
-            fix = "pack the dataset again with `jprep dataset pack … --restart`"
+            fix = "pack the dataset again with --restart"
             raise MismatchError("the files do not match dataset.json", where=str(self._prefix), fix=fix)
         self._count = split.tokens // length if length else split.documents
         self.tokens = self._count * length if length else split.tokens

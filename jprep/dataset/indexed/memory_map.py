@@ -27,7 +27,7 @@ def map_file(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def damaged_file(path: Path, what: str) -> MismatchError:
     """Return the error for a file of a dataset that was changed or damaged."""
-    return MismatchError(what, where=str(path), fix="pack the dataset again with `jprep dataset pack … --restart`")
+    return MismatchError(what, where=str(path), fix="pack the dataset again with --restart")
 
 
 def release_pages(array: npt.NDArray[Any]) -> None:

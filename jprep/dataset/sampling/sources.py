@@ -103,9 +103,7 @@ def check_packed_parts(mix: MixConfig, dataset: DatasetManifest, folder: Path) -
     theirs = {"parts": dataset.made_from.get("mix", {}).get("parts", [])}
     if found := describe_mismatch({"dataset": {"mix": ours}}, {"dataset": {"mix": theirs}}):
         what = f"the dataset was packed in different parts than dataset.mix has now ({found[0]})"
-        fix = (
-            "pack it again with `jprep dataset pack … --restart`, or give dataset.mix the parts and sources that it had"
-        )
+        fix = "pack it again with --restart, or give dataset.mix the parts and sources that it had"
         raise ConfigError(what, where=str(folder), fix=fix)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.corpus.originals import Original, Originals, Reason, Unavailable
-from jprep.corpus.store import REBUILD, Manifest, open_shard
+from jprep.corpus.store import Manifest, open_shard, rebuild_fix
 from jprep.errors import JprepError
 from jprep.report.corpus.document_scan import Example
 
@@ -137,7 +137,7 @@ def _read_row(folder: Path, manifest: Manifest, example: Example) -> dict[str, A
                 table = parquet.read_row_group(group, columns=["text", "words"])
                 return {name: table[name][row].as_py() for name in ("text", "words")}
             row -= rows
-    raise JprepError("a shard has too few rows", where=str(path), fix=REBUILD)
+    raise JprepError("a shard has too few rows", where=str(path), fix=rebuild_fix(path.parents[1]))
 
 
 def changed_pairs(originals: Iterable[Original]) -> Iterator[tuple[str, str]]:

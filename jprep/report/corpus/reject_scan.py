@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from jprep.corpus.document import Reject
-from jprep.corpus.store import REBUILD
+from jprep.corpus.store import rebuild_fix
 from jprep.errors import JprepError
 from jprep.io.verified_files import verify_file
 from jprep.report.corpus.sampling import SmallestKeys, document_keys, sample_keys
@@ -116,10 +116,12 @@ def _most_repeated(
 
 def _batches(folder: Path, parts: list[Output], columns: list[str]) -> Iterator[Any]:
     for part in parts:
-        path = verify_file(folder / part.path, part.sha256, REBUILD)
+        path = verify_file(folder / part.path, part.sha256, rebuild_fix(folder))
         try:
             with pq.ParquetFile(path) as parquet:
                 yield from parquet.iter_batches(batch_size=_ROWS, columns=columns)
         except (OSError, pa.ArrowException) as error:
-            raise JprepError(f"cannot read a file of rejects: {error}", where=str(path), fix=REBUILD) from error
+            raise JprepError(
+                f"cannot read a file of rejects: {error}", where=str(path), fix=rebuild_fix(folder)
+            ) from error
         pa.default_memory_pool().release_unused()

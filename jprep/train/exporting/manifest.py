@@ -93,7 +93,7 @@ def read_export(folder: Path) -> ModelExportManifest:
         fix = "give the directory of `jprep export RUN -o`; if the export was interrupted, run it again"
         raise ConfigError("there is no finished exported model here", where=str(folder), fix=fix) from error
     except ValueError as error:
-        fix = "move this folder away: `jprep export` writes it again"
+        fix = "move this folder away and export the run again"
         raise ConfigError(f"{MANIFEST} is damaged: {error}", where=str(folder), fix=fix) from error
     if found.format > FORMAT:
         what = f"this model was exported in format {found.format}; this jprep reads formats up to {FORMAT}"
@@ -116,7 +116,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except (OSError, ValueError) as error:
-        fix = "`jprep export` writes it again"
+        fix = "export the run again"
         raise ConfigError(f"the model's config cannot be read: {error}", where=str(path), fix=fix) from error
 
 
@@ -129,4 +129,4 @@ def verify_export(folder: Path, exported: ModelExportManifest) -> None:
     """
     for name, sha256 in exported.files.items():
         if not name.endswith(EDITABLE):
-            verify_file(folder / name, sha256, "move this folder away: `jprep export` writes it again")
+            verify_file(folder / name, sha256, "move this folder away and export the run again")

@@ -233,7 +233,7 @@ def _check_tokenizer(dataset: DatasetManifest, folder: Path, tokenizer: Tokenize
     refuse_other_tokenizer(dataset, tokenizer.card.fingerprint, where=folder, fix=fix)
     if dataset.vocab_size != tokenizer.vocab_size:
         what = f"the dataset has {dataset.vocab_size} ids, and the tokenizer {tokenizer.vocab_size}"
-        raise ConfigError(what, where=str(folder), fix="pack it again with `jprep dataset pack … --restart`")
+        raise ConfigError(what, where=str(folder), fix="pack it again with --restart")
 
 
 def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special: SpecialIds) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from jprep.dataset.mix import has_same_rows
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.errors import MismatchError
+from jprep.toml_values import toml
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, TrainConfig
 from jprep.train.optimization.schedule import ScheduleConfig, gives_same_rates
 
@@ -28,7 +30,7 @@ _LATER_TABLES = ("rtd",)
 
 _MIX_FIX = "give the run's first mixture as [[dataset.mix.stages]] with until_step = {}, or use another -o"
 
-OTHER_RUN = "another output directory, or `jprep train … --restart` to replace this run"
+OTHER_RUN = "another output directory, or replace this run: train with --restart"
 """The end of the fix for a run directory that has another job."""
 
 _DEFAULTS = TrainConfig()
@@ -101,19 +103,19 @@ def _other_rates(job: Job, before: Job, where: str) -> MismatchError:
         what += ": train.schedule has changed, so the steps already done would have had other learning rates"
         return MismatchError(what, where=where, fix=f"use the run's first train.schedule, {OTHER_RUN}")
     what += f": its learning rate decays ({kind}) until step {old:,}, and with these options until step {new:,}"
-    return MismatchError(what, where=where, fix=_end_fix(before), options=("-o",))
+    return MismatchError(what, where=where, fix=_end_fix(before, where), options=("-o",))
 
 
 def _without_end(job: Job) -> ScheduleConfig:
     return msgspec.structs.replace(job.train.schedule, total=0)
 
 
-def _end_fix(before: Job) -> str:
+def _end_fix(before: Job, run: str) -> str:
     schedule, end = before.train.schedule, before.train.schedule.total or before.steps
     rate = before.train.optimizer.lr * schedule.floor
     if rate:
         return f"--set train.schedule.total={end} continues at the final rate, {rate:g}; or use another -o"
     return (
-        "use another -o; to continue from these weights: `jprep export` this run, then set "
-        'model.init = "EXPORT", the exported folder, in a new run (the learning rate of this one has reached 0)'
+        f"use another -o; to continue from these weights: `jprep export {shlex.quote(run)}`, then set "
+        f"train.model.init = {toml(f'{run}/export')} in a new run (the learning rate of this one has reached 0)"
     )

@@ -203,7 +203,7 @@ def read_folds(run: Path) -> FoldsSummary:
     try:
         return decode_checksummed((run / FOLDS).read_bytes(), FoldsSummary)
     except (OSError, ValueError) as error:
-        fix = "run `jprep train … --all-folds`, which trains the remaining folds"
+        fix = "train the remaining folds with --all-folds"
         raise ConfigError("there is no finished cross-validation here", where=str(run), fix=fix) from error
 
 

@@ -99,5 +99,5 @@ def _refuse_damaged_export(path: Path) -> None:
     if (path.parent / MANIFEST).exists():
         sha256 = file_sha256(path)
         if read_export(path.parent).files.get(path.name, sha256) != sha256:
-            fix = "run `jprep export` again; or, if it was changed on purpose, copy it out of this folder"
+            fix = "export the run again; or, if it was changed on purpose, copy it out of this folder"
             raise InputError("this file differs from what was exported", where=str(path), fix=fix)

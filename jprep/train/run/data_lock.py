@@ -165,7 +165,7 @@ def _sources(run: Path, job: Job) -> _Sources:
             raise MismatchError(what, where=str(folder), fix="use another output directory")
         files[f"dataset/{DATASET_JSON}"] = _Source(folder / DATASET_JSON)
         for file in (file for split in about.splits for file in split.files):
-            again = "restore the file, or run `jprep dataset pack … --restart`"
+            again = "restore the file, or pack the dataset again with --restart"
             files[f"dataset/{file.path}"] = _Source(folder / file.path, file.sha256, again)
     if job.tokenizer:
         folder = (run / job.tokenizer).resolve()

@@ -18,7 +18,7 @@ from jprep.corpus.config import decode_recipe
 from jprep.corpus.decontamination.findings import FoundItem
 from jprep.corpus.originals import Originals, Reason, Unavailable
 from jprep.corpus.reasons import describe_reason
-from jprep.corpus.store import REBUILD
+from jprep.corpus.store import rebuild_fix
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
 from jprep.report.corpus.funnel import funnel
 from tests.conftest import Run, digests
@@ -254,7 +254,7 @@ def test_damaged_lists_are_noticed(tmp_path: Path) -> None:
     assert [damage.path for damage in corpus.verify()] == [file.path]
     with pytest.raises(DamagedError) as error:
         found_items(corpus)
-    assert error.value.fix == REBUILD
+    assert error.value.fix == rebuild_fix(corpus.folder)
 
 
 def test_stats_and_why_show_items(tmp_path: Path, jprep: Run) -> None:

@@ -125,9 +125,9 @@ def test_parts_of_another_mixture_are_refused(folder: Path) -> None:
     parts = [PARTS[0], PARTS[1] | {"where": [{"signal": "quality_score", "min": 0.4}]}, PARTS[2]]
     other = dataset_config({"mix": {"weights": FIRST, "parts": parts}}, "here").mix
     for mix in (other, MixConfig(weights={"wiki": 1, "web": 1, "books": 1})):
-        with pytest.raises(ConfigError, match="packed in other parts") as caught:
+        with pytest.raises(ConfigError, match="packed in different parts") as caught:
             job(folder, None, mix)
-        assert "jprep dataset pack … --restart" in caught.value.fix
+        assert "pack it again with --restart" in caught.value.fix
     assert job(folder, None, None).sources == []  # without a mixture, each row once
 
 

@@ -96,7 +96,7 @@ def test_a_decay_to_0_names_another_way(folder: Path) -> None:
     run, _ = train(folder, "own", 60, {})
     with pytest.raises(MismatchError) as caught:
         open_run(run, job(folder, run, 80, {}))
-    assert 'set model.init = "EXPORT", the exported folder' in caught.value.fix
+    assert f'`jprep export {run}`, then set train.model.init = "{run}/export"' in caught.value.fix
 
 
 @pytest.mark.parametrize("then", [{"floor": 0.1}, {"kind": "constant", "warmup": 4}])

@@ -22,7 +22,7 @@ from jprep.io.verified_files import read_if_exists, read_verified
 MANIFEST = "labels.json"
 PATTERN = "labels-*.jsonl"
 LOG = "replies"
-_AGAIN = "`jprep quality judge … --restart` asks for all labels again"
+_AGAIN = "judge again with --restart, which asks for all labels again"
 
 
 class Label(msgspec.Struct, frozen=True):

@@ -135,7 +135,7 @@ def judge(
         before = list[Label]()
         if out.finished:
             card = read_card(folder)
-            out.verify(made_from, card.made_from, [(card.file, card.sha256)], "`jprep quality judge … --restart`")
+            out.verify(made_from, card.made_from, [(card.file, card.sha256)], "judge again with --restart")
             before = read_labels(folder)
         out.resume(made_from)
         log = LabelLog(out.state / LOG)
