@@ -17,7 +17,15 @@ LOSS = "loss"
 WHERE = "train.checkpoint.best"
 
 _LOW = ("loss", "error", "rmse", "mse", "mae")
-_OF_LABELS = {"classify": ("accuracy", "macro_f1", "mcc"), "regress": ("rmse", "pearson", "spearman")}
+_OF_TASK = {
+    "classify": ("accuracy", "macro_f1", "mcc"),
+    "regress": ("rmse", "pearson", "spearman"),
+    "rtd": (
+        *("generator_loss", "discriminator_loss", "generator_accuracy", "discriminator_accuracy"),
+        *("replaced", "precision", "recall"),
+    ),
+}
+_OF_PAIRS = ("next_sentence_loss", "next_sentence_accuracy")
 _PER_LABEL, _HOOK = "f1/", "metrics/"
 
 
@@ -132,14 +140,19 @@ def check_best(train: TrainConfig) -> None:
     Raises:
         ConfigError: it cannot. Of names that depend on labels and on a user's metrics, the first validation decides.
     """
-    if train.validation.patience and not train.validation.enabled:
-        fix = "validation.every_steps = 500, or remove patience"
-        raise ConfigError("patience needs validations", where="train.validation.patience", fix=fix)
-    name, labelled = train.checkpoint.best, _OF_LABELS.get(train.task)
+    _check_patience(train)
+    name = train.checkpoint.best
+    measured = (LOSS, *_OF_TASK.get(train.task, ()), *(_OF_PAIRS if train.next_sentence else ()))
     if name.startswith(_HOOK):
         if not train.hooks.metrics:
             what = f"{name!r} is a metric of your own, and train.hooks.metrics names none"
             raise ConfigError(what, where=WHERE, fix="name the function in train.hooks.metrics")
-    elif labelled and name != LOSS and name not in labelled and not name.startswith(_PER_LABEL):
+    elif name not in measured and not (train.task == "classify" and name.startswith(_PER_LABEL)):
         what = f"the validation of the task {train.task} does not measure {name!r}"
-        raise ConfigError(what, where=WHERE, fix=suggest_name(name, [LOSS, *labelled]))
+        raise ConfigError(what, where=WHERE, fix=suggest_name(name, measured))
+
+
+def _check_patience(train: TrainConfig) -> None:
+    if train.validation.patience and not train.validation.enabled:
+        fix = "validation.every_steps = 500, or remove patience"
+        raise ConfigError("patience needs validations", where="train.validation.patience", fix=fix)

@@ -24,6 +24,8 @@ from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import checkpoints_of, read_job
 from jprep.train.run.events import read_events
 from jprep.train.worker.metrics import classification_metrics, regression_metrics
+from jprep.train.worker.next_sentence import NEXT_SENTENCE_ACCURACY, NEXT_SENTENCE_LOSS
+from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
 from tests.fakes.small_run import in_thread, plan_of, small_run
 from tests.fakes.two_ranks import __file__ as LAUNCHER
@@ -196,13 +198,26 @@ def test_a_figure_that_was_not_measured_ends_the_run(tmp_path: Path) -> None:
         ("classify", "f1", "does not measure 'f1'"),
         ("regress", "accuracy", "does not measure 'accuracy'"),
         ("regress", "metrics/mae", "train.hooks.metrics names none"),
-        ("mlm", "next_sentence_accuracy", ""),
+        ("mlm", "macro_f1", "the task mlm does not measure 'macro_f1'"),
+        ("mlm", "next_sentence_accuracy", "does not measure"),
+        ("sft", "accuracy", "does not measure"),
+        ("clm", "loss", ""),
+        ("rtd", "recall", ""),
     ],
 )
 def test_a_figure_that_no_validation_measures_is_refused_before_training(task: Any, best: str, message: str) -> None:
     train = TrainConfig(task=task, checkpoint=CheckpointConfig(best=best))
     with pytest.raises(ConfigError, match=message) if message else contextlib.nullcontext():
         check_best(train)
+
+
+def test_sentence_pairs_have_figures_of_their_own() -> None:
+    check_best(TrainConfig(next_sentence=True, checkpoint=CheckpointConfig(best=NEXT_SENTENCE_ACCURACY)))
+    assert best_module._OF_PAIRS == (NEXT_SENTENCE_LOSS, NEXT_SENTENCE_ACCURACY)
+
+
+def test_the_figures_of_replaced_tokens_are_those_that_are_measured() -> None:
+    assert {"loss", *best_module._OF_TASK["rtd"]} == rtd_figures([1.0] * len(SUMS), 1.0).keys()
 
 
 def test_the_figures_of_labelled_tasks_are_those_that_are_measured() -> None:
@@ -212,4 +227,4 @@ def test_the_figures_of_labelled_tasks_are_those_that_are_measured() -> None:
         ("regress", regression_metrics(found, expected)),
     ):
         names = {name for name in measured if not name.startswith("f1/")}
-        assert names == set(best_module._OF_LABELS[task])
+        assert names == set(best_module._OF_TASK[task])
