@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from jprep.engine.manifest import read_manifest, write_manifest
+from jprep.engine.output_kinds import MODEL_EXPORT
 from jprep.errors import ConfigError
 from jprep.io.safe_names import inner_path
 from jprep.io.verified_files import verify_file
@@ -19,6 +20,9 @@ CARD_JSON = "card.json"
 
 TRAIN_AGAIN = "train the tokenizer again with --restart"
 """The fix for a damaged tokenizer."""
+
+EXPORT_AGAIN = "move this folder away and export the run again"
+"""The fix for the tokenizer of a damaged exported model."""
 
 FORMAT = 1
 """Increased when this version could not read earlier directories as its own."""
@@ -100,8 +104,9 @@ def verify_files(folder: Path, card: TokenizerCard, names: Iterable[str] | None 
         DamagedError: a file is missing or has changed.
         MachineError: a file cannot be read.
     """
+    fix = EXPORT_AGAIN if (folder / MODEL_EXPORT.manifest).exists() else TRAIN_AGAIN
     for name in card.files if names is None else card.files.keys() & set(names):
-        verify_file(folder / name, card.files[name], TRAIN_AGAIN)
+        verify_file(folder / name, card.files[name], fix)
 
 
 def write_card(folder: Path, card: TokenizerCard) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from jprep.compare.result import ModelSize
-from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig
 from jprep.train.optimization.optimizer import OptimizerConfig
@@ -56,8 +56,19 @@ def find_size(name: str) -> ModelSize:
         ConfigError: there is none of this name.
     """
     if name not in SIZES:
-        raise ConfigError(f"there is no size {name!r}", where="--size", fix=suggest_name(name, SIZES))
+        raise ConfigError(f"there is no size {name!r}", where="--size", fix=_nearest_sizes(name))
     return SIZES[name]
+
+
+def _nearest_sizes(name: str) -> str:
+    """Return the sizes next to a number of millions of parameters; for another name, all of them."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)m", name.lower())
+    if not found:
+        return f"available: {', '.join(SIZES)}"
+    wanted = float(found[1]) * 1e6
+    below = [each for each, size in SIZES.items() if size.parameters <= wanted][-1:]
+    above = [each for each, size in SIZES.items() if size.parameters > wanted][:1]
+    return f"nearest: {' and '.join(below + above)}; available: {', '.join(SIZES)}"
 
 
 def training_steps(size: ModelSize, tokens: float) -> int:

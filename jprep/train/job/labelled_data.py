@@ -50,6 +50,9 @@ def read_labelled_splits(
     """
     task: LabelledTask = "classify" if train.task == "classify" else "regress"
     data = encode_labelled([base / path for path in train.data], tokenizer, train.labelled, task, names)
+    if not len(data):
+        fix = "give files with rows, one JSON object per line or a table with a header"
+        raise ConfigError("there are no rows", where=", ".join(train.data), fix=fix)
     everything = np.arange(len(data))
     if train.validation_data:
         files = [base / path for path in train.validation_data]

@@ -68,7 +68,7 @@ def model_config(
         about = about._replace(vocab_size=fitting_vocab_size(section, given, about.vocab_size, about.pad))
         section = with_pretrained_config(section, given, task)
     chosen = _preset(section.preset) | section.config
-    kind, family = _family(chosen, task)
+    kind, family = _family(chosen, task, section.init)
     check_keys(section.config, family)
     config = family.defaults | {key: value for key, value in chosen.items() if key != "model_type"}
     check_values(config, family)
@@ -111,7 +111,7 @@ def check_model(section: ModelConfig, task: Task, *, next_sentence: bool = False
     """
     chosen = _preset(section.preset) | section.config
     if "model_type" in chosen:
-        _, family = _family(chosen, task)
+        _, family = _family(chosen, task, section.init)
         check_keys(section.config, family)
         config = family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}
         check_values(config, family)
@@ -140,7 +140,7 @@ def _preset(name: str) -> TransformersConfig:
     return PRESETS.get(name, {})
 
 
-def _family(chosen: TransformersConfig, task: Task) -> tuple[str, ModelFamily]:
+def _family(chosen: TransformersConfig, task: Task, init: str) -> tuple[str, ModelFamily]:
     kind = chosen.get("model_type")
     if kind is None:
         fix = f'preset = "gpt2-small", or config.model_type; {suggest_name("", PRESETS)}'
@@ -151,10 +151,20 @@ def _family(chosen: TransformersConfig, task: Task) -> tuple[str, ModelFamily]:
             f"jprep cannot train a model of type {kind!r}", where=where, fix=suggest_name(str(kind), FAMILIES)
         )
     if task not in FAMILIES[kind].classes:
-        able = [name for name, preset in PRESETS.items() if task in FAMILIES[preset["model_type"]].classes]
-        fix = f"use one of {', '.join(able)}"
-        raise ConfigError(f"a model of type {kind!r} does not support the task {task!r}", where=WHERE, fix=fix)
+        raise _unsupported_task(kind, task, init)
     return kind, FAMILIES[kind]
+
+
+def _unsupported_task(kind: str, task: Task, init: str) -> ConfigError:
+    what = f"a model of type {kind!r} does not support the task {task!r}"
+    if task == "clm":
+        what += "; clm and sft need a causal model"
+    able = {name: preset["model_type"] for name, preset in PRESETS.items()}
+    able = {name: each for name, each in able.items() if task in FAMILIES[each].classes}
+    if init:
+        types = ", ".join(dict.fromkeys(able.values()))
+        return ConfigError(what, where=f"{WHERE}.init", fix=f"give a model of one of these types: {types}")
+    return ConfigError(what, where=WHERE, fix=f"use one of {', '.join(able)}")
 
 
 def _derive(config: TransformersConfig, kind: str) -> None:

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -143,18 +144,24 @@ def job_path(run: Path, text: str) -> Path:
     return Path(os.path.normpath(run.resolve() / text))
 
 
-def no_run_error(run: Path, what: str, fix: str) -> ConfigError:
+def export_command(run: Path) -> str:
+    """Return the command that exports a run."""
+    return f"jprep export {shlex.quote(str(run))}"
+
+
+def no_run_error(run: Path, what: str, fix: str, command: Callable[[Path], str] = export_command) -> ConfigError:
     """Return the error about a directory without a run; in one with the runs of all folds, or others, it names these.
 
     Args:
         run: the directory.
         what: what happened, if there are no folds.
         fix: how to fix it, if there are no runs below.
+        command: returns a command for the run of one fold.
     """
     if folds := fold_runs(run):
         what = f"expected one run, got the runs of {len(folds)} folds"
         names = f"{folds[0].name} … {folds[-1].name}" if len(folds) > 1 else folds[0].name
-        fix = f"give one of {names}: `jprep export {shlex.quote(str(folds[0]))}` exports its model"
+        fix = f"give one of {names}, e.g. `{command(folds[0])}`"
     elif runs := runs_below(run):
         fix = f"give {' or '.join(shlex.quote(str(each)) for each in runs[:_MOST])}"
     return ConfigError(what, where=str(run), fix=fix)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jprep.compare.models import training
-from jprep.compare.models.sizes import SIZES, train_section
+from jprep.compare.models.sizes import SIZES, find_size, train_section
 from jprep.compare.options import CompareOptions, parse_budget
 from jprep.compare.planning import (
     Calibration,
@@ -142,3 +142,18 @@ def test_every_size_is_a_valid_section_and_named_by_its_parameters(name: str) ->
     check_train_config(train_section(size, 100, 1, "torch", "cpu"), "[train]")
     assert float(name.removesuffix("m")) == pytest.approx(size.parameters / 1e6, rel=0.1)
     assert size.width % size.heads == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("0.2m", "0.1m and 0.3m"), ("20M", "5m and 25m"), ("0.01m", "0.1m"), ("1000m", "85m")]
+)
+def test_sizes_near_an_unknown_one_are_listed(name: str, nearest: str) -> None:
+    with pytest.raises(ConfigError, match="there is no size") as caught:
+        find_size(name)
+    assert caught.value.fix == f"nearest: {nearest}; available: {', '.join(SIZES)}"
+
+
+def test_all_sizes_are_listed_for_a_name_that_is_none() -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_size("small")
+    assert caught.value.fix == f"available: {', '.join(SIZES)}"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from jprep.errors import ConfigError, InputError, JprepError, MismatchError
+from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
 from jprep.io.safetensors_file import read_blocks, read_header, write_tensors
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.card import read_card, verify_files
@@ -88,6 +88,14 @@ def test_an_export_has_all_files(task: str, kind: str, tmp_path: Path, copying: 
     verify_files(folder, read_card(folder))
     found, given = tensors(folder / "model.safetensors"), tensors(run / "checkpoints/step-00000010/model.safetensors")
     assert found.keys() == given.keys() and all((found[name] == given[name]).all() for name in found)
+
+
+def test_a_damaged_tokenizer_of_an_export_is_exported_again(tmp_path: Path, copying: Any) -> None:
+    folder = export(trained_run(tmp_path), tmp_path / "export")
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(DamagedError) as caught:
+        load_tokenizer(folder)
+    assert caught.value.fix == "move this folder away and export the run again"
 
 
 def test_a_checkpoint_gives_the_same_bytes_although_the_run_went_on(tmp_path: Path, copying: Any) -> None:

@@ -15,6 +15,7 @@ from jprep.train.models import (
     FAMILIES,
     PRESETS,
     TokenizerInfo,
+    check_model,
     half_names,
     model_config,
     parameter_count,
@@ -287,3 +288,9 @@ def test_weights_are_those_of_transformers(number, transformers_says):
         assert started == (tensor.kind if tensor.trained else "normal"), name
         if tensor.kind == "normal":
             assert rows == [tensor.zero_row] * (tensor.zero_row >= 0), name
+
+
+def test_an_encoder_is_no_start_of_instruction_tuning() -> None:
+    with pytest.raises(ConfigError, match="clm and sft need a causal model") as caught:
+        check_model(ModelConfig(init="work/a/export", config={"model_type": "modernbert"}), "clm")
+    assert caught.value.where == "train.model.init" and "qwen3" in caught.value.fix and "tiny" not in caught.value.fix

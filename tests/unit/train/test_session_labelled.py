@@ -12,11 +12,14 @@ import pytest
 
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.errors import ConfigError, MismatchError
+from jprep.tokenizer import load_tokenizer
+from jprep.train.job.config import parse_train_config
+from jprep.train.job.labelled_data import read_labelled_splits
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
 from jprep.train.worker.session import Session
-from tests.fakes.labelled_run import LABELS, labelled_run, rows
+from tests.fakes.labelled_run import LABELS, labelled_run, rows, tokenizer
 from tests.fakes.small_run import all_ranks, plan_of, weights
 from tests.fakes.two_ranks import __file__ as LAUNCHER
 
@@ -98,6 +101,15 @@ def test_folds_are_other_jobs_and_hold_out_each_row_once(tmp_path: Path) -> None
     assert sorted(held) == list(range(45)) and len(names) == 3
     with pytest.raises(MismatchError, match=r"train\.fold"):
         labelled_run(tmp_path / "0", fold=1)
+
+
+def test_a_file_without_rows_is_named_before_its_folds(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").touch()
+    with pytest.raises(ConfigError, match="there are no rows") as caught:
+        train = {"task": "classify", "model": {"preset": "bert-tiny"}, "data": ["rows.jsonl"], "labelled": {"folds": 3}}
+        found = load_tokenizer(tokenizer(tmp_path / "tokenizer"))
+        read_labelled_splits(parse_train_config(train | {"steps": 1}, "here"), found, tmp_path)
+    assert caught.value.where == "rows.jsonl" and "folds" not in caught.value.fix
 
 
 @pytest.mark.parametrize(
