@@ -7,8 +7,13 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
+from jprep.cli.model.train import show_folds
 from jprep.display_width import display_width
+from jprep.engine.checksummed_json import encode_checksummed
 from jprep.io.lock import hold_lock
+from jprep.train.launcher.cross_validation import FoldsSummary, MetricSummary
 from jprep.train.run.directory import LOCK
 from tests.conftest import Distribution, Run
 from tests.fakes.labelled_run import rows, tokenizer
@@ -100,3 +105,28 @@ def test_a_plan_counts_the_rows_of_each_label(tmp_path: Path, distribution: Dist
     counts = ", ".join(f"{name} {count}" for name, count in found["labels"].items())
     assert f"  labels     {counts}\n" in shown
     assert f"  held out   {found['validation']} rows, fold 0 of folds 0 to 1\n" in shown
+
+
+def test_the_message_of_an_early_end_names_the_fold(tmp_path: Path, distribution: Distribution, jprep: Run) -> None:
+    env = offer(distribution)
+    rows(tmp_path / "rows.jsonl")
+    tokenizer(tmp_path / "work" / "評判" / "tokenizer")
+    recipe = RECIPE.replace("every_steps = 4", "every_steps = 1, patience = 1, min_delta = 9.0")
+    (tmp_path / "recipe.toml").write_text(recipe, encoding="utf-8")
+    command = ["train", "recipe.toml", "--backend", "numpy", "--all-folds"]
+    jprep(*command, cwd=tmp_path, env=env)
+    again = jprep(*command, cwd=tmp_path, env=env).stderr
+    for fold in (0, 1):
+        assert f"評判/fold-{fold}: ended early, at step 2 of 4" in again
+
+
+def test_the_summary_says_which_fold_has_which_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for steps, shown in (
+        ([73, 73], "step 73\n"),
+        ([73, 49, 73, 0], "step 73 (folds 0, 2), 49 (fold 1), none (fold 3)\n"),
+    ):
+        each = [0.5 for _ in steps]
+        found = FoldsSummary("a", [str(step) for step in steps], {"loss": MetricSummary(0.5, 0.0, each)}, steps)
+        (tmp_path / "folds.json").write_bytes(encode_checksummed(found))
+        show_folds(tmp_path, as_json=False)
+        assert f"figures of the last validation: {shown}" in capsys.readouterr().out

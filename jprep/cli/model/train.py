@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jprep.train.launcher.launch import PreparedRun, RunInputs
     from jprep.train.launcher.start_command import StartCommand
     from jprep.train.planning.cost import Price
+    from jprep.train.run.log import Say
     from jprep.train.run.profile import ProfileSteps
 
 _LEAST_TIMEOUT = 10.0  # minutes to wait for the first of several processes
@@ -265,8 +266,9 @@ def run_training(prepared: PreparedRun, resume_step: int | None = None, profile:
     command = _start_command()
     end_at_time_limit()  # the supervisor takes over later
     try:
-        with show_training_progress(prepared.run, prepared.job) as note:
-            code = start(prepared, resume_step=resume_step, say=note, profile=profile, command=command)
+        with show_training_progress(prepared.run, prepared.job) as show_note:
+            say = _with_fold(prepared, show_note)
+            code = start(prepared, resume_step=resume_step, say=say, profile=profile, command=command)
     except KeyboardInterrupt:  # before the supervisor listens
         code = STOPPED
     if code:  # nothing follows; after a finished training, another fold or an export may
@@ -275,6 +277,13 @@ def run_training(prepared: PreparedRun, resume_step: int | None = None, profile:
     if code in (STOPPED, TO_BE_CONTINUED):
         on_stderr(requeued or f"to resume:  {current_command(without=_ONCE, flags=_ONCE_FLAGS)}")
     return code
+
+
+def _with_fold(prepared: PreparedRun, say: Say) -> Say:
+    """Return what prints a message, with the name of the run if it is one of several folds."""
+    from jprep.train.run.directory import is_fold
+
+    return (lambda text: say(f"{prepared.job.name}: {text}")) if is_fold(prepared.run) else say
 
 
 def _start_command() -> StartCommand | None:
@@ -300,14 +309,24 @@ def show_folds(run: Path, *, as_json: bool) -> None:
         return
     echo(f"{found.name}  {run}")
     if found.steps:
-        steps = ", ".join(f"{step:,}" if step else "none" for step in dict.fromkeys(found.steps))
-        echo(f"  figures of the last validation: step {steps}")
+        echo(f"  figures of the last validation: step {_describe_steps(found.steps)}")
     names = [one_line(name) for name in found.figures]
     width = max([16, *map(display_width, names)])
     echo(f"  {'':<{width}}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
     for name, figure in zip(names, found.figures.values(), strict=True):
         each = "  ".join(_number(value) for value in figure.each)
         echo(f"  {pad(name, width)}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")
+
+
+def _describe_steps(steps: list[int]) -> str:
+    """Return the step of each fold; one number if it is the same for all."""
+    folds: dict[int, list[str]] = {}
+    for fold, step in enumerate(steps):
+        folds.setdefault(step, []).append(str(fold))
+    shown = {f"{step:,}" if step else "none": names for step, names in folds.items()}
+    if len(shown) == 1:
+        return next(iter(shown))
+    return ", ".join(f"{step} (fold{'s' * (len(names) > 1)} {', '.join(names)})" for step, names in shown.items())
 
 
 def _number(value: float | None) -> str:
