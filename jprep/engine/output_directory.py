@@ -33,8 +33,8 @@ from jprep.io.atomic import (
 from jprep.io.lock import hold_lock
 from jprep.io.os_errors import write_error
 from jprep.io.shared.host import Holder
-from jprep.io.shared.late import is_silly_rename
 from jprep.io.shared.lease import LEASE_SUFFIX
+from jprep.io.shared.network_files import is_silly_rename
 from jprep.io.shared.workers import WORKERS, WorkerWatch
 from jprep.io.verified_files import find_damage
 from jprep.plurals import and_more

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from jprep.io.atomic import final_name
-from jprep.io.shared.late import is_silly_rename
 from jprep.io.shared.lease import LEASE_SUFFIX
+from jprep.io.shared.network_files import is_silly_rename
 from jprep.io.shared.workers import WORKERS
 
 STATE = ".state"

@@ -21,7 +21,7 @@ from jprep.engine.usage import run_measured, stage_usage
 from jprep.errors import MismatchError
 from jprep.io.atomic import write_atomic
 from jprep.io.failpoints import failpoint
-from jprep.io.shared.held import Mark, adopted, held_marks
+from jprep.io.shared.ownership import OwnershipFile, adopted, ownership_files
 from jprep.io.verified_files import read_if_exists
 
 _log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class TaskRunner(msgspec.Struct, frozen=True):
     receipts: Path
     fingerprint: str
     checks: OutputChecks = msgspec.field(default_factory=OutputChecks)
-    held: tuple[Mark, ...] = ()
+    held: tuple[OwnershipFile, ...] = ()
 
     def __call__(self, task: Task) -> Receipt:
         """Run one task, write its receipt, and delete what it has consumed."""
@@ -152,7 +152,7 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
         MismatchError: `state` has different work.
         JprepError: a task failed; finished tasks are kept.
     """
-    runner = TaskRunner(stage, root, state / RECEIPTS, _record_stage(stage, state), held=held_marks())
+    runner = TaskRunner(stage, root, state / RECEIPTS, _record_stage(stage, state), held=ownership_files())
     failpoint("stage.begun")
     progress.begin(stage.title or stage.name, stage.total())
     receipts: dict[str, Receipt] = {}

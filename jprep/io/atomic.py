@@ -14,9 +14,9 @@ from pathlib import Path
 
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
-from jprep.io.shared.held import check_held
-from jprep.io.shared.late import is_silly_rename, replace_file
 from jprep.io.shared.lease import LEASE_SUFFIX
+from jprep.io.shared.network_files import is_silly_rename, replace_file
+from jprep.io.shared.ownership import check_ownership
 
 TEMPORARY_MARK = ".tmp-"
 """Part of the name of every file that is not complete yet."""
@@ -61,7 +61,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
     Raises:
         MachineError: the disk is full or not writable, or another host has taken over a directory that this process
-            holds (see `jprep.io.shared.held`).
+            holds (see `jprep.io.shared.ownership`).
     """
     temporary, made = temporary_name(path), missing_folders(path.parent)
     try:
@@ -70,14 +70,14 @@ def atomic_path(path: Path) -> Iterator[Path]:
         yield temporary
         failpoint("output.written")
         fsync_path(temporary)
-        check_held()
+        check_ownership()
         replace_file(temporary, path)
         fsync_path(path.parent)
         failpoint("output.renamed")
     except OSError as error:
         if error.errno == errno.ENOSPC:
             made = []  # another process may be about to write there: it shall not find its directory gone
-        check_held()  # whoever has taken over the directory has deleted the file
+        check_ownership()  # whoever has taken over the directory has deleted the file
         raise write_error(error, path) from error
     finally:
         with contextlib.suppress(OSError):  # it does not exist, or its directory cannot be written

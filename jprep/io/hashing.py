@@ -15,7 +15,7 @@ import xxhash
 from jprep.errors import Interrupted
 from jprep.io.atomic import file_sha256
 from jprep.io.os_errors import translate_read_errors
-from jprep.io.shared.late import retry_stale
+from jprep.io.shared.network_files import retry_stale
 
 BLOCK = 1 << 20
 """Bytes of a block that has a hash of its own."""

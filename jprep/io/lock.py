@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from jprep.errors import MachineError
 from jprep.io.os_errors import write_error
-from jprep.io.shared.beats import TIMING, Beat
 from jprep.io.shared.file_systems import Flock, describe_flock, file_system_of
-from jprep.io.shared.held import checked
+from jprep.io.shared.heartbeats import TIMING, Beat
 from jprep.io.shared.host import describe_process
 from jprep.io.shared.lease import Lease, LeaseWatch, evict, lease_folder
 from jprep.io.shared.lock_owners import describe_owner
+from jprep.io.shared.ownership import checked
 
 _PAUSE = 0.05  # seconds between two attempts
 _NO_FLOCK = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)

@@ -13,7 +13,7 @@ from pathlib import Path
 from jprep.errors import DamagedError
 from jprep.io.hashing import cached_sha256
 from jprep.io.os_errors import translate_read_errors
-from jprep.io.shared.late import retry_stale, wait_for_file
+from jprep.io.shared.network_files import retry_stale, wait_for_file
 
 RUN_AGAIN = "run the same command again: it repeats the task that wrote the file"
 """The fix for a damaged file of unfinished work."""

@@ -15,7 +15,7 @@ from jprep.engine.schedulers.job import Job, JobState
 from jprep.engine.schedulers.watch import JobWatch
 from jprep.errors import ConfigError, Interrupted, MachineError
 from jprep.io.shared.file_systems import file_system_of
-from jprep.io.shared.late import VISIBLE_SECONDS, exists_now
+from jprep.io.shared.network_files import VISIBLE_SECONDS, exists_now
 from jprep.train.hosts.requeue import SLURM, can_requeue
 from jprep.train.hosts.submission import check_submission, submit_training, training_job
 from jprep.train.job.config import Job as TrainingJob

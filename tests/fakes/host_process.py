@@ -13,8 +13,8 @@ from pathlib import Path
 from jprep.errors import MachineError
 from jprep.io import lock
 from jprep.io.shared import host
-from jprep.io.shared.beats import Timing
-from jprep.io.shared.held import check_held
+from jprep.io.shared.heartbeats import Timing
+from jprep.io.shared.ownership import check_ownership
 
 
 def become(name: str, stale: float) -> None:
@@ -35,10 +35,10 @@ def main(name: str, path: str, log: str, stale: str) -> int:
     become(name, float(stale))
     try:
         with lock.hold_lock(Path(path), timeout=600):
-            check_held()
+            check_ownership()
             append(Path(log), f"{name} begins")
             sys.stdin.readline()
-            check_held()
+            check_ownership()
             append(Path(log), f"{name} ends")
     except MachineError as error:
         print(error.what, flush=True)

@@ -28,7 +28,7 @@ from jprep.io.inputs.paths import size_of
 from jprep.io.inputs.segments import open_segments
 from jprep.io.os_errors import translate_read_errors
 from jprep.io.safe_names import inner_path
-from jprep.io.shared.late import wait_for_file
+from jprep.io.shared.network_files import wait_for_file
 from jprep.io.verified_files import RUN_AGAIN
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from jprep.errors import DamagedError
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import translate_read_errors, write_error
-from jprep.io.shared.held import check_held
+from jprep.io.shared.ownership import check_ownership
 from jprep.io.verified_files import RUN_AGAIN
 
 _PIECE = 1 << 20  # bytes read at a time
@@ -52,10 +52,10 @@ def write_part(path: Path, start: int, size: int) -> Iterator[PartWriter]:
         MachineError: the disk is full or not writable.
     """
     try:
-        check_held()
+        check_ownership()
         path.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
-            check_held()  # the file is not that of a run which has taken over in between
+            check_ownership()  # the file is not that of a run which has taken over in between
             if os.fstat(file.fileno()).st_size != size:  # every task sets the same size
                 file.truncate(size)
             failpoint("output.opened")

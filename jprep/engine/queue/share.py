@@ -21,7 +21,7 @@ from jprep.engine.runner import RECEIPTS, TaskRunner, finished_tasks
 from jprep.engine.stage import Task
 from jprep.errors import ConfigError, Interrupted, JprepError, MachineError
 from jprep.io.inputs.paths import is_local
-from jprep.io.shared.held import held_marks
+from jprep.io.shared.ownership import ownership_files
 from jprep.io.shared.workers import WORKERS, registered_worker
 
 _IN_SUCCESSION = 5  # failures without a success between them, after which the rest of a share is left
@@ -141,7 +141,7 @@ class Share:
 
     def _runner(self) -> QueuedRunner:
         plain = self._reader.runner()
-        fields = {name: getattr(plain, name) for name in plain.__struct_fields__} | {"held": held_marks()}
+        fields = {name: getattr(plain, name) for name in plain.__struct_fields__} | {"held": ownership_files()}
         manifest = self._reader.manifest
         missing = "" if Path(manifest.folder).is_dir() else manifest.folder
         return QueuedRunner(**fields, queue=self._reader.folder, tasks_file=manifest.tasks, missing_folder=missing)

@@ -21,10 +21,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from jprep.io.shared.beats import TIMING, Beat, BeatFile, Beating, BeatWatch, Timing, list_beats, read_beat
-from jprep.io.shared.held import Mark, lost_error
+from jprep.io.shared.heartbeats import TIMING, Beat, BeatFile, Beating, BeatWatch, Timing, list_beats, read_beat
 from jprep.io.shared.host import Holder, steady_clock
-from jprep.io.shared.late import is_silly_rename, retry_stale
+from jprep.io.shared.network_files import is_silly_rename, retry_stale
+from jprep.io.shared.ownership import OwnershipFile, lost_error
 
 LEASE_SUFFIX = ".lease"
 
@@ -49,9 +49,9 @@ class Lease:
     def __init__(
         self, lock: Path, holder: Holder, timing: Timing = TIMING, clock: Callable[[], float] = steady_clock
     ) -> None:
-        self.mark = Mark(lease_folder(lock), holder.session)
+        self.ownership_file = OwnershipFile(lease_folder(lock), holder.session)
         self._lock, self._timing, self._clock = lock, timing, clock
-        self._file = BeatFile(self.mark.folder / f"{holder.session}-0", holder)
+        self._file = BeatFile(self.ownership_file.folder / f"{holder.session}-0", holder)
         self._holder, self._renewals, self._last = holder, 0, 0.0
         self._owner, self._mutex = os.getpid(), threading.Lock()
         self._beating: Beating | None = None
@@ -62,7 +62,7 @@ class Lease:
         Raises:
             OSError: the directory cannot be written.
         """
-        folder, started = self.mark.folder, self._clock()
+        folder, started = self.ownership_file.folder, self._clock()
         own = folder.with_name(f"{folder.name}-{self._holder.session}")
         own.mkdir()
         try:
@@ -108,7 +108,7 @@ class Lease:
             MachineError: it was taken away, or that is unknown because the file system does not answer.
         """
         if os.getpid() != self._owner:
-            self.mark.check()
+            self.ownership_file.check()
             return
         with self._mutex:
             try:
@@ -132,7 +132,7 @@ class Lease:
         """Give the lease back without waiting for a change of the file that has begun."""
         with contextlib.suppress(OSError):
             if os.getpid() == self._owner:
-                evict(self.mark.folder, self._file.path.name)
+                evict(self.ownership_file.folder, self._file.path.name)
 
     def abandon(self) -> None:
         """Stop changing the file: other hosts take the lease over after `stale` seconds, this one at once."""

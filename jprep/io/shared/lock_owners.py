@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.io.shared.beats import list_beats, read_beat
+from jprep.io.shared.heartbeats import list_beats, read_beat
 from jprep.io.shared.host import Holder, describe_process
 from jprep.io.shared.lease import lease_folder
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jprep.io.os_errors import write_error
-from jprep.io.shared.beats import TIMING, BeatFile, Beating, BeatWatch, Timing, list_beats, read_beat
-from jprep.io.shared.held import Mark, checked, ended_error
+from jprep.io.shared.heartbeats import TIMING, BeatFile, Beating, BeatWatch, Timing, list_beats, read_beat
 from jprep.io.shared.host import Holder, describe_process, steady_clock
+from jprep.io.shared.ownership import OwnershipFile, checked, ended_error
 
 WORKERS = "workers"
 """The folder of the registrations, in the state of an output directory."""
@@ -31,7 +31,8 @@ class Worker:
 
     def __init__(self, folder: Path, timing: Timing = TIMING) -> None:
         holder = describe_process("none")  # workers of one host are judged by their process ids
-        self.mark, self._file = Mark(folder, holder.session, worker=True), BeatFile(folder / holder.session, holder)
+        self.ownership_file = OwnershipFile(folder, holder.session, worker=True)
+        self._file = BeatFile(folder / holder.session, holder)
         try:
             self._create(folder)
         except OSError as error:
@@ -46,7 +47,7 @@ class Worker:
         """
         with contextlib.suppress(OSError):  # a transient error; the write that follows will tell
             if not self._file.exists():
-                raise ended_error(self.mark.folder.parent.parent)
+                raise ended_error(self.ownership_file.folder.parent.parent)
 
     def close(self) -> None:
         """End the registration."""
@@ -57,7 +58,7 @@ class Worker:
         """Delete the registration."""
         with contextlib.suppress(OSError):
             self._file.path.unlink(missing_ok=True)
-            self.mark.folder.rmdir()  # fails while there are others
+            self.ownership_file.folder.rmdir()  # fails while there are others
 
     def _create(self, folder: Path) -> None:
         for _ in range(_ATTEMPTS):

@@ -12,7 +12,7 @@ from jprep.engine.schedulers.job import Job, Resources, seconds
 from jprep.errors import ConfigError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.lock import hold_lock
-from jprep.io.shared.late import exists_now
+from jprep.io.shared.network_files import exists_now
 from jprep.train.backend_loading import load_backend
 from jprep.train.hosts.find import THIS_MACHINE
 from jprep.train.hosts.requeue import REQUEUE, SLURM

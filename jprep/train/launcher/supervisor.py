@@ -17,7 +17,7 @@ import msgspec
 from jprep.errors import JprepError, MachineError
 from jprep.io.lock import hold_lock
 from jprep.io.retry import retry_transient
-from jprep.io.shared.held import check_held
+from jprep.io.shared.ownership import check_ownership
 from jprep.train.backend import Plan
 from jprep.train.hosts.files import request_stop
 from jprep.train.hosts.planning import Replan
@@ -323,7 +323,7 @@ class _Supervisor:
             self._stop_worker(process, at_once=self._forwarded > 1)
 
     def _poll_background(self) -> None:
-        check_held()
+        check_ownership()
         for task in self._background:
             task.poll()
         cut_log(self._run)

@@ -16,8 +16,8 @@ from pathlib import Path
 from jprep.errors import MachineError
 from jprep.io.lock import LockWatch
 from jprep.io.os_errors import write_error
-from jprep.io.shared.held import check_held, checked, give_up_all
-from jprep.io.shared.late import retry_stale
+from jprep.io.shared.network_files import retry_stale
+from jprep.io.shared.ownership import check_ownership, checked, release_all
 from jprep.train.run.directory import LOCK
 
 ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
@@ -41,7 +41,7 @@ def announce_attempt(run: Path, attempt: str) -> None:
         MachineError: the file cannot be written, or another host has taken over the run.
     """
     path = run / LOCK
-    check_held()
+    check_ownership()
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
@@ -84,7 +84,7 @@ class AttemptWatch:
     """
 
     def __init__(self, run: Path, attempt: str) -> None:
-        self._run, self._attempt, self.mark = run, attempt, None
+        self._run, self._attempt, self.ownership_file = run, attempt, None
         self._lock, self._done, self._checked = LockWatch(run / LOCK), threading.Event(), contextlib.ExitStack()
         self._checked.enter_context(checked(self))
         threading.Thread(target=self._watch, name="jprep-watch", daemon=True).start()
@@ -95,7 +95,7 @@ class AttemptWatch:
             with contextlib.suppress(OSError):  # a transient error of the file system is no reason to exit
                 missed = 0 if is_current_attempt(self._run, self._attempt, self._lock) else missed + 1
         if missed == 2:
-            releasing = threading.Thread(target=give_up_all, daemon=True)  # a file system may not answer
+            releasing = threading.Thread(target=release_all, daemon=True)  # a file system may not answer
             releasing.start()
             releasing.join(_POLL_SECONDS)
             os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -23,7 +23,7 @@ from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
 from jprep.io.safetensors_file import Floats, Shape, TensorFiles, write_tensors
-from jprep.io.shared.late import wait_for_file
+from jprep.io.shared.network_files import wait_for_file
 from jprep.io.tensor_pieces import TensorPieces
 from jprep.train.optimization.muon import uses_muon
 from jprep.train.optimization.optimizer import OptimizerKind

@@ -20,8 +20,8 @@ from jprep.io.atomic import file_sha256, fsync_path, remove_tree
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
-from jprep.io.shared.held import check_held
-from jprep.io.shared.late import exists_now, replace_file, retry_stale
+from jprep.io.shared.network_files import exists_now, replace_file, retry_stale
+from jprep.io.shared.ownership import check_ownership
 from jprep.train.job.best import LOWEST_LOSS, BestFigure
 from jprep.train.run.commit import (
     COMMIT,
@@ -263,7 +263,7 @@ class CheckpointStore:
         for path in [partial / COMMIT, *(path for path in partial.rglob("*") if path.is_dir()), partial]:
             fsync_path(path)
         failpoint("run.committed")
-        check_held()
+        check_ownership()
         if isinstance(read_commit(final), Commit):  # saved before a restart: the same step has the same weights
             remove_tree(partial)
             return

@@ -12,7 +12,7 @@ import xxhash
 
 from jprep.io.atomic import file_sha256
 from jprep.io.retry import retry_transient
-from jprep.io.shared.late import is_silly_rename, wait_for_file
+from jprep.io.shared.network_files import is_silly_rename, wait_for_file
 from jprep.train.job.best import BestFigure
 from jprep.typed_json import decode_json
 

@@ -21,7 +21,7 @@ from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, InputError, MismatchError
 from jprep.io.atomic import write_atomic
 from jprep.io.retry import retry_transient
-from jprep.io.shared.late import retry_stale
+from jprep.io.shared.network_files import retry_stale
 from jprep.train.backend import Plan
 from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks

@@ -15,7 +15,7 @@ import xxhash
 
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
-from jprep.io.shared.held import check_held
+from jprep.io.shared.ownership import check_ownership
 
 EVENTS = "events.jsonl"
 
@@ -76,7 +76,7 @@ def record_event(
     """
     event = msgspec.json.encode(Event(time.time(), step, kind, dict(figures), note))
     path, line = run / EVENTS, event[:-1] + _CHECK % _digest(event) + b"\n"
-    check_held()
+    check_ownership()
     try:
         failpoint("run.event")
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)

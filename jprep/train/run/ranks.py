@@ -19,7 +19,7 @@ from jprep.io.lock import LockedError, LockWatch, hold_lock, release_ended
 from jprep.io.machine import process_namespace
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
-from jprep.io.shared.late import create_exclusively
+from jprep.io.shared.network_files import create_exclusively
 
 RANKS = "ranks"
 """The folder of the rank files in a run directory."""

@@ -18,7 +18,7 @@ import msgspec
 from jprep.errors import MachineError
 from jprep.io.lock import LockWatch, flock_file, hold_lease, hold_lock
 from jprep.io.os_errors import write_error
-from jprep.io.shared.late import replace_file
+from jprep.io.shared.network_files import replace_file
 from jprep.train.run.attempt import NO_ATTEMPT, announce_attempt
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.directory import LOCK

@@ -16,8 +16,8 @@ import pytest
 
 from jprep.io import lock as locks
 from jprep.io.lock import LockedError, LockWatch, describe_locks, hold_lock, is_locked
-from jprep.io.shared.beats import Timing
 from jprep.io.shared.file_systems import LOCKS_VARIABLE
+from jprep.io.shared.heartbeats import Timing
 from jprep.io.shared.lease import lease_folder
 from tests.conftest import ROOT, environment
 
@@ -146,7 +146,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from jprep.io import lock
-from jprep.io.shared.beats import Timing
+from jprep.io.shared.heartbeats import Timing
 lock.TIMING = Timing(0.2, 300, float(sys.argv[2]))
 with lock.hold_lock(Path(sys.argv[1]), timeout=0):
     print("held", flush=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jprep.errors import MachineError
-from jprep.io.shared.beats import Timing
+from jprep.io.shared.heartbeats import Timing
 from jprep.io.shared.host import Holder
 from jprep.io.shared.lease import Lease, LeaseWatch, evict, lease_folder
 

@@ -20,11 +20,11 @@ from jprep.errors import MachineError
 from jprep.io.atomic import atomic_path, temporary_name, write_atomic
 from jprep.io.lock import hold_lock
 from jprep.io.shared import held
-from jprep.io.shared.beats import BeatFile, Timing
 from jprep.io.shared.file_systems import LOCKS_VARIABLE
-from jprep.io.shared.held import Mark, adopted, held_marks
+from jprep.io.shared.heartbeats import BeatFile, Timing
 from jprep.io.shared.host import Holder
 from jprep.io.shared.lease import LeaseWatch, evict, lease_folder
+from jprep.io.shared.ownership import OwnershipFile, adopted, ownership_files
 from jprep.io.shared.workers import WORKERS, Worker, WorkerWatch, registered_worker
 
 TEMPORARY = "documents/part.parquet.tmp-0123456789abcdef-0"
@@ -77,7 +77,7 @@ def test_the_next_command_ends_workers_of_a_killed_one_that_are_not_registered(c
     register_elsewhere(corpus)
     token = temporary_name(corpus.state / "documents" / DRIVER)
     token.write_bytes(b"")
-    with adopted((Mark(token.parent, token.name, command=True),)):
+    with adopted((OwnershipFile(token.parent, token.name, command=True),)):
         write_atomic(corpus.path / "documents" / "one.parquet", b"1")
         with fresh(corpus).claim():
             pass
@@ -192,7 +192,7 @@ def test_tasks_in_other_processes_check_what_the_first_one_holds(
     monkeypatch.setenv(LOCKS_VARIABLE, "host")
     lock, root = tmp_path / "LOCK", tmp_path / "out"
     with hold_lock(lock):
-        job = TaskRunner(Writing(lock if taken else None), root, root, "", held=held_marks())
+        job = TaskRunner(Writing(lock if taken else None), root, root, "", held=ownership_files())
         refused = pytest.raises(MachineError, match="another process has taken over")
         with in_another_process(), refused if taken else contextlib.nullcontext():
             job(Task("one", None))

@@ -18,11 +18,11 @@ import pytest
 from jprep.errors import MachineError
 from jprep.io import lock as locks
 from jprep.io.lock import LockWatch, hold_lock
-from jprep.io.shared.beats import BeatFile, Timing
 from jprep.io.shared.file_systems import LOCKS_VARIABLE
-from jprep.io.shared.held import check_held
+from jprep.io.shared.heartbeats import BeatFile, Timing
 from jprep.io.shared.host import Holder
 from jprep.io.shared.lease import LeaseWatch, evict, lease_folder
+from jprep.io.shared.ownership import check_ownership
 from jprep.train.launcher.multihost import multihost_note
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.attempt import AttemptWatch, announce_attempt, is_current_attempt
@@ -121,7 +121,7 @@ def test_nothing_is_committed_in_an_attempt_that_is_over(tmp_path: Path) -> None
     with hold_lock(tmp_path / "LOCK"):
         announce_attempt(tmp_path, "attempt-1")
         with contextlib.closing(AttemptWatch(tmp_path, "attempt-1")) as watch:
-            check_held()
+            check_ownership()
             watch._done.set()  # as if the process was suspended when the attempt ended
             announce_attempt(tmp_path, "attempt-2")
             with pytest.raises(MachineError, match="this attempt is over"):

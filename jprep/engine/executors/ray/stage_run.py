@@ -22,7 +22,7 @@ from jprep.engine.stage import Receipt, Task
 from jprep.errors import JprepError, MachineError
 from jprep.io.atomic import temporary_name
 from jprep.io.os_errors import write_error
-from jprep.io.shared.held import Mark
+from jprep.io.shared.ownership import OwnershipFile
 
 _log = logging.getLogger(__name__)
 
@@ -243,7 +243,7 @@ def _bound(runner: TaskRunner, here: Path, token: Path) -> TaskRunner:
     Ray's workers do not inherit the lock of a command. The token is deleted at the end of the stage; if the command is
     killed, the next one deletes it when it claims the directory, and what a forgotten worker does then has no effect.
     """
-    held = (*runner.held, Mark(token.parent, token.name, command=True))
+    held = (*runner.held, OwnershipFile(token.parent, token.name, command=True))
     return msgspec.structs.replace(runner, root=here / runner.root, receipts=here / runner.receipts, held=held)
 
 

@@ -1,4 +1,4 @@
-"""Read what another host has just written: a network file system shows changes late.
+"""Files that several hosts read and write: a network file system shows changes late.
 
 Such a file system caches directory entries, also missing ones, for up to a minute. Listing the directory makes it ask
 the server again.

@@ -10,10 +10,10 @@ from typing import Protocol
 import msgspec
 
 from jprep.errors import MachineError
-from jprep.io.shared.beats import list_beats
+from jprep.io.shared.heartbeats import list_beats
 
 
-class Mark(msgspec.Struct, frozen=True):
+class OwnershipFile(msgspec.Struct, frozen=True):
     """A lease, a registration or another file of a process, for its worker processes.
 
     Attributes:
@@ -43,11 +43,11 @@ class Mark(msgspec.Struct, frozen=True):
         return any(name.startswith(self.session) for name in list_beats(self.folder))
 
 
-class Held(Protocol):
-    """Something that a process holds in a shared directory."""
+class Ownership(Protocol):
+    """What a process holds in a shared directory, such as a lease."""
 
     @property
-    def mark(self) -> Mark | None:
+    def ownership_file(self) -> OwnershipFile | None:
         """What its worker processes check."""
 
     def check(self) -> None:
@@ -57,8 +57,8 @@ class Held(Protocol):
         """Release it at once, because this process is about to kill itself."""
 
 
-_held: list[Held] = []
-_adopted: tuple[Mark, ...] = ()
+_held: list[Ownership] = []
+_adopted: tuple[OwnershipFile, ...] = ()
 
 
 def lost_error(where: Path) -> MachineError:
@@ -81,7 +81,7 @@ def forgotten_error(where: Path) -> MachineError:
     return MachineError(what, where=str(where), fix="nothing more is written here; run the same command again")
 
 
-def check_held() -> None:
+def check_ownership() -> None:
     """Check everything that this process holds. On local disks nothing is held in this way.
 
     Raises:
@@ -93,14 +93,14 @@ def check_held() -> None:
         mark.check()
 
 
-def give_up_all() -> None:
+def release_all() -> None:
     """Release everything that this process holds, so that other hosts need not watch it: it kills itself next."""
     for each in [*_held]:
         each.give_up()
 
 
 @contextlib.contextmanager
-def checked(held: Held) -> Iterator[None]:
+def checked(held: Ownership) -> Iterator[None]:
     """Check something before each commit for the duration of the block."""
     _held.append(held)
     try:
@@ -109,13 +109,13 @@ def checked(held: Held) -> Iterator[None]:
         _held.remove(held)
 
 
-def held_marks() -> tuple[Mark, ...]:
+def ownership_files() -> tuple[OwnershipFile, ...]:
     """Return what worker processes of this process have to check."""
-    return (*(each.mark for each in _held if each.mark), *_adopted)
+    return (*(each.ownership_file for each in _held if each.ownership_file), *_adopted)
 
 
 @contextlib.contextmanager
-def adopted(marks: tuple[Mark, ...]) -> Iterator[None]:
+def adopted(marks: tuple[OwnershipFile, ...]) -> Iterator[None]:
     """Check what the parent process holds, for the duration of the block."""
     global _adopted
     before, _adopted = _adopted, marks

@@ -15,9 +15,9 @@ import pytest
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS
 from jprep.io.atomic import fsync_path, remove_contents, write_atomic
-from jprep.io.shared import late
+from jprep.io.shared import network_files
 from jprep.io.shared.file_systems import LOCKS_VARIABLE, describe_flock, file_system_of, flock_of
-from jprep.io.shared.late import (
+from jprep.io.shared.network_files import (
     create_exclusively,
     exists_now,
     is_silly_rename,
@@ -35,7 +35,7 @@ ESTALE = OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file system that other hosts may share."""
     monkeypatch.setenv(LOCKS_VARIABLE, "host")
-    monkeypatch.setattr(late, "_waited", {})
+    monkeypatch.setattr(network_files, "_waited", {})
 
 
 class Cache:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from jprep.io.shared.host import Holder
-from jprep.io.shared.late import is_silly_rename, retry_stale
+from jprep.io.shared.network_files import is_silly_rename, retry_stale
 from jprep.typed_json import decode_json
 
 
