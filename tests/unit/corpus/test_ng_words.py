@@ -96,7 +96,7 @@ def test_comments_blank_lines_and_a_byte_order_mark_are_no_words(tmp_path: Path)
     [
         (b"\x93\xfa\x96\x7b\n", "mine.txt", "not UTF-8 at byte 0"),
         ("白鳥\n鳥\n", "mine.txt", "fewer than 2 characters"),
-        ("白鳥\n", "my-list.txt", "no category"),
+        ("白鳥\n", "my-list.txt", "is not a category"),
         ("# nothing\n", "mine.txt", "no words"),
     ],
 )
