@@ -102,7 +102,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_left_out(backend: str, name: str, case: str) -> bool:
-    """Return whether a test is no daily one of a backend."""
+    """Return whether a test is not a daily one of a backend."""
     # Not imported before the suite's assertions are registered to be rewritten.
     from jprep.testing.backend_suite.cases import CASES as ALL_CASES
 

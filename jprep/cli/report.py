@@ -75,13 +75,13 @@ def _default() -> Path:
     """Return the default output file.
 
     Raises:
-        ConfigError: a file of this name is no report of jprep.
+        ConfigError: a file of this name is not a report of jprep.
     """
     from jprep.errors import ConfigError
     from jprep.report.page import GENERATOR
 
     if _DEFAULT.is_file() and GENERATOR not in _DEFAULT.read_text(encoding="utf-8", errors="replace"):
-        raise ConfigError("this file is no report of jprep", where=str(_DEFAULT), fix="name the output file with -o")
+        raise ConfigError("this file is not a report of jprep", where=str(_DEFAULT), fix="name the output file with -o")
     return _DEFAULT
 
 

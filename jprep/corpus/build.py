@@ -332,8 +332,8 @@ class _Build:
         dropped = sum(number for reason, number in manifest.rejects.items() if reason.startswith("dedup."))
         compared, near = manifest.totals.get("documents", 0) + dropped, self._recipe.corpus.dedup.near
         if near and compared and manifest.counts.get("dedup.near.without_score") == compared:
-            what = "no document has the signal or field of meta %r (key corpus.dedup.near.score): the first ones stayed"
-            _log.warning(what, near.score)
+            what = "no document has the signal or field of meta %r (key corpus.dedup.near.score)"
+            _log.warning(f"{what}: the first of each group was kept", near.score)
 
     def _sources(self, read: list[Receipt], repeated: dict[int, RepeatedIds]) -> list[dict[str, Any]]:
         """Return the sources with their files. A pipe has no hash; it is described by a hash of its shards' hashes."""

@@ -27,7 +27,7 @@ from jprep.io.verified_files import RUN_AGAIN, find_damage, find_range_damage, r
 _log = logging.getLogger(__name__)
 
 SUFFIX = ".consumed"
-"""Suffix of a record, behind the name of a deleted file or of the directory of the deleted files."""
+"""Suffix of a record, after the name of a deleted file or of the directory of the deleted files."""
 
 
 class Consumed(msgspec.Struct, frozen=True):

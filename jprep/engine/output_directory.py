@@ -108,7 +108,7 @@ class OutputDirectory:
 
     @contextlib.contextmanager
     def claim(self) -> Iterator[None]:
-        """Check the directory, create it if necessary, and hold its lock for the time of the block.
+        """Check the directory, create it if necessary, and hold its lock for the duration of the block.
 
         Workers of a killed command that did not inherit its lock commit nothing any more. Temporary files of killed
         runs are deleted, unless a registered worker may be alive (see `live_workers`). When the block fails before
@@ -133,7 +133,7 @@ class OutputDirectory:
             remove_empty_folders([self.state, *made])
 
     def _end_drivers(self) -> None:
-        """Delete the files by which workers see that their command goes on: this one has its lock now."""
+        """Delete the files by which workers see that their command continues: this one has its lock now."""
         try:
             for path in self.state.glob(f"*/{DRIVER}{TEMPORARY_MARK}*"):
                 path.unlink(missing_ok=True)

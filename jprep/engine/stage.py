@@ -36,7 +36,7 @@ class Output(msgspec.Struct, frozen=True, omit_defaults=True):
         rows: number of documents, or of other records, in it.
         sha256: hash of its bytes.
         start: first byte of the part; other tasks write other parts of the same file.
-        stop: the byte behind the part; 0 for the whole file.
+        stop: the byte after the part; 0 for the whole file.
     """
 
     path: str

@@ -131,7 +131,7 @@ class RunReporter:
         """Something that a user should know."""
 
     def download_started(self, url: str, size: int, path: Path) -> None:
-        """A download begins; its size in bytes, negative where the server does not tell."""
+        """A download begins; its size in bytes, negative where the server does not say."""
 
     def downloading(self, name: str, done: int, total: int) -> None:
         """So many bytes of a file are downloaded."""

@@ -59,7 +59,7 @@ def train_in_job(plan: RunPlan, job: Job, reporter: RunReporter) -> int:
 
     Raises:
         Submitted: the job is submitted, and the executor does not wait.
-        Interrupted: the user does not want to wait; the job goes on.
+        Interrupted: the user does not want to wait; the job continues.
         MachineError: Slurm is not installed, refuses the job or does not answer.
         MismatchError: the run directory belongs to another job.
     """
@@ -77,7 +77,7 @@ def train_in_job(plan: RunPlan, job: Job, reporter: RunReporter) -> int:
         _wait(number, options.poll, reporter)
         training.await_end()
     except KeyboardInterrupt:
-        raise Interrupted(f"job {number} goes on", where=str(plan.run), fix=advice) from None
+        raise Interrupted(f"job {number} continues", where=str(plan.run), fix=advice) from None
     if training.is_finished():
         reporter.result(f"trained by job {number}")
         return 0

@@ -121,7 +121,7 @@ def load_file_class(kind: str, reference: FileReference) -> Any:
         reference: the class.
 
     Raises:
-        ConfigError: there is no such file or class, the file cannot be imported, or the class is not such a step.
+        ConfigError: there is no such file or class, the file cannot be imported, or the class is not of this kind.
     """
     from jprep.plugins.manager import load_class
 

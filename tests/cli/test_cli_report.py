@@ -30,7 +30,7 @@ def test_figures_as_json(corpus: Path, tmp_path: Path, jprep: Run) -> None:
 def test_a_file_of_the_users_is_not_replaced_unasked(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     (tmp_path / "report.html").write_text("mine")
     refused = jprep("report", corpus, cwd=tmp_path, code=2)
-    assert "no report of jprep" in refused.stderr and (tmp_path / "report.html").read_text() == "mine"
+    assert "not a report of jprep" in refused.stderr and (tmp_path / "report.html").read_text() == "mine"
     inside = jprep("report", corpus, "-o", corpus / "corpus.json", cwd=tmp_path, code=2)
     assert "expected a file" in inside.stderr
 

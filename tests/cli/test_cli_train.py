@@ -98,7 +98,7 @@ def test_the_same_job_in_another_run_is_named_before_it_begins_anew(workspace: W
     assert "the same job" not in workspace.train("--set", "train.seed=7", "--restart").stderr
     (workspace.folder / RUN).rename(workspace.folder / "elsewhere")
     said = workspace.train().stderr
-    assert f"the same job is at step 30 in {other}; to go on from there:" in said
+    assert f"the same job is at step 30 in {other}; to continue from there:" in said
     assert "train small.toml --backend numpy --name 'other backend'" in said
     assert "the same job" not in workspace.train().stderr
 

@@ -29,7 +29,7 @@ class Options(TpuMachineOptions, frozen=True, kw_only=True):
         records: TFRecord shards of training rows, as paths or URLs (`gs://`, `s3://`), which may contain `*`: from
             `jprep dataset export --format tfrecord --features bert` or `transformers`. They are read in order, and then
             again. Without them, and for validation, batches come from the dataset. They cannot be combined with
-            `document_masks`: such rows do not tell where their documents begin.
+            `document_masks`: such rows do not say where their documents begin.
         jit_compile: compile TensorFlow's forward and backward pass with XLA: the first step takes longer. JAX always
             does.
         deterministic: use kernels whose results do not depend on the order of threads.

@@ -131,6 +131,6 @@ def test_documents_of_records_cannot_be_told_apart(run: Path) -> None:
     job = read_job(run)
     apart = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, document_masks=True))
     checks.check_options(apart, Options())
-    with pytest.raises(ConfigError, match="do not tell where their documents begin") as error:
+    with pytest.raises(ConfigError, match="do not say where their documents begin") as error:
         checks.check_options(apart, Options(records=["x"]))
     assert error.value.where == "train.document_masks"

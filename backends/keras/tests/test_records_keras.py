@@ -105,7 +105,7 @@ def test_rows_that_do_not_fit_are_refused(bench: SuiteRunner) -> None:
         batch_of(job, [{"input_ids": row["input_ids"]}], keys)
     words = msgspec.structs.replace(job.train, masking=MaskingConfig(whole_word=True))
     wide = {name: np.ones(32, np.int64) for name in row}
-    with pytest.raises(InputError, match="do not tell words") as error:
+    with pytest.raises(InputError, match="do not mark words") as error:
         batch_of(msgspec.structs.replace(job, train=words), [wide], keys)
     assert "--masks static" in error.value.fix
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def open_executor(
     workers: int | None, executor: str | None = None, ref: ExecutorRef | None = None
 ) -> Iterator[tuple[Executor, ProgressReporter]]:
-    """Give an executor and a progress reporter for the time of the block.
+    """Give an executor and a progress reporter for the duration of the block.
 
     Args:
         workers: number of processes; None for the number of cores.

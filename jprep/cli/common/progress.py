@@ -99,7 +99,7 @@ class _Several:
 
 @contextlib.contextmanager
 def show_progress() -> Iterator[ProgressReporter | None]:
-    """Show progress for the time of the block; give its reporter, or None if nobody sees it.
+    """Show progress for the duration of the block; give its reporter, or None if nobody sees it.
 
     Lines also go to the log file, where a bar or nothing is shown on the terminal, too.
     """
@@ -125,7 +125,7 @@ def _shown_lines(show: Callable[[str], None]) -> Iterator[ProgressLines]:
 
 @contextlib.contextmanager
 def call_periodically(seconds: float, call: Callable[[], object]) -> Iterator[None]:
-    """Call a function at intervals in a thread for the time of the block."""
+    """Call a function at intervals in a thread for the duration of the block."""
     stop = threading.Event()
 
     def repeat() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jprep.train.job.config import Task
 
 Layout = Literal["continued", "answer", "text and answer"]
-"""How a continuation is printed: behind its text; alone; below its text, indented."""
+"""How a continuation is printed: after its text; alone; below its text, indented."""
 
 _TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm", "seed": "clm"}
 _TASK_OF |= {"num_return_sequences": "clm", "system": "sft"}

@@ -22,7 +22,7 @@ def note_same_job(run: Path, job: Job) -> None:
     if found := same_job(run.parent, job):
         other, step = found
         command = shell_command(*current_words(), "--name", other.name)
-        note(f"jprep: the same job is at step {step:,} in {other}; to go on from there:  {command}")
+        note(f"jprep: the same job is at step {step:,} in {other}; to continue from there:  {command}")
 
 
 def same_job(runs: Path, job: Job) -> tuple[Path, int] | None:

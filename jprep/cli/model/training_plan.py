@@ -176,7 +176,7 @@ def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -
 
 
 def _describe_data(prepared: PreparedRun) -> str:
-    """Return a line about an epoch; that of a mixture has other tokens than the training split."""
+    """Return a line about an epoch; that of a mixture has different tokens than the training split."""
     job, tokens = prepared.job, _tokens(prepared)
     rows = f"{counted(job.samples, 'row')} of at most {_length(job):,} tokens"
     if job.mix:

@@ -27,7 +27,7 @@ _MESSAGES = {"start": "training from", "validation": "validated at", "checkpoint
 
 @contextlib.contextmanager
 def show_training_progress(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
-    """Show a run's progress for the time of the block; give a function that prints a note.
+    """Show a run's progress for the duration of the block; give a function that prints a note.
 
     Without a terminal a line is printed for each start, validation and checkpoint, and every half minute.
     """

@@ -163,7 +163,7 @@ class Originals:
 
 
 class _Source:
-    """A source of the corpus: its reader, its inputs and the steps behind the reader."""
+    """A source of the corpus: its reader, its inputs and the steps after the reader."""
 
     def __init__(self, reader: Reader, name: str, shards: TaskShards, steps: SourceSteps) -> None:
         self._reader, self._name, self.shards, self.steps = reader, name, shards, steps

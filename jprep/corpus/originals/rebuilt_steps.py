@@ -102,7 +102,7 @@ class SourceSteps:
 
 
 def _normalize(doc: Document, normalizers: Sequence[Normalizer], limit: int) -> tuple[tuple[str, str], ...]:
-    """Normalize a document in place; return the text behind each normalizer."""
+    """Normalize a document in place; return the text after each normalizer."""
     text, found = doc.text, list[tuple[str, str]]()
     for normalizer in normalizers:
         text = normalizer.apply(text)

@@ -24,7 +24,7 @@ class Reason(StrEnum):
     STEP_MISSING = "step_missing"
     """The reader is of a plugin that is not installed, or needs a library or a program that is not installed."""
     STEP_CHANGED = "step_changed"
-    """The reader of this jprep, or of this plugin, has another version than the one that built the corpus."""
+    """The reader of this jprep, or of this plugin, has a different version than the one that built the corpus."""
     NOT_FOUND = "not_found"
     """The corpus, or the part of the input, has no document and no reject of this id."""
     UNREADABLE = "unreadable"
@@ -57,7 +57,7 @@ class FilterResult(msgspec.Struct, frozen=True):
         keep: whether it keeps the document.
         reason: why it drops the document or some of its lines; "" if it drops nothing.
         lines: indexes of the paragraphs that it drops.
-        measures: what it compares with its thresholds; empty for filters that do not tell.
+        measures: what it compares with its thresholds; empty for filters that do not say.
         thresholds: the smallest and the largest value that is kept of each measure.
     """
 
@@ -70,7 +70,7 @@ class FilterResult(msgspec.Struct, frozen=True):
 
 
 class Original(msgspec.Struct, frozen=True):
-    """The way of a document or reject from its record in the input, up to deduplication.
+    """The trace of a document or reject from its record in the input, up to deduplication.
 
     All texts come from outside and may hold any character. Longer ones are cut to a limit.
 
@@ -82,13 +82,13 @@ class Original(msgspec.Struct, frozen=True):
         original: the record as it stands in the input, decoded: wikitext, a line, a paragraph, an object of JSON.
         original_chars: characters of the whole record.
         read_text: the text as the reader returned it; "" if the reader rejected the record.
-        normalized: name of each normalizer with the text behind it.
-        text: the text behind the filters, without the lines that they drop; "" for a document without text.
+        normalized: name of each normalizer with the text after it.
+        text: the text after the filters, without the lines that they drop; "" for a document without text.
         words: `text` with U+001E between the sentences.
         filters: what each filter found, in order. A build stops at the first filter that drops the document; the
             others are applied here to the same text.
         reject: why the document is not in the corpus; None if only deduplication can have removed it.
-        problem: why the steps behind the reader are not shown, or "".
+        problem: why the steps after the reader are not shown, or "".
     """
 
     id: str

@@ -31,7 +31,7 @@ class TaskShards:
         search: looks for the files.
 
     Attributes:
-        problem: why the shards behind the last known one cannot be listed, or None.
+        problem: why the shards after the last known one cannot be listed, or None.
     """
 
     def __init__(self, reader: Reader, entries: Sequence[Mapping[str, Any]], search: InputSearch) -> None:

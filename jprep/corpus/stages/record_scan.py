@@ -1,7 +1,7 @@
 """Find the records in the parts of a compressed file, each on its own, and cut the file into shards between them.
 
 The shards are those that `Chunker` makes when it reads the file from its start: each ends at the first record that
-begins `shard_bytes` or more behind the beginning of the shard. Since that depends on all shards before it, the offsets
+begins `shard_bytes` or more after the beginning of the shard. Since that depends on all shards before it, the offsets
 of all records are kept until then.
 """
 
@@ -44,7 +44,7 @@ class PartRecords(msgspec.Struct, frozen=True):
     ends: bytes
 
     def offsets(self) -> NDArray[np.int64]:
-        """Return the offsets in the part at which records begin, without its start; some may lie behind its end."""
+        """Return the offsets in the part at which records begin, without its start; some may lie after its end."""
         import numpy as np
 
         packed = zstandard.ZstdDecompressor().decompress(self.ends) if self.ends else b""
@@ -57,7 +57,7 @@ def scan_part(path: str, start: int, end: int, scan: RecordScan) -> PartRecords:
     Args:
         path: the file.
         start: stored offset of the segment with which the part begins.
-        end: that of the segment behind it; -1 for the end of the file.
+        end: that of the segment after it; -1 for the end of the file.
         scan: what separates the records.
 
     Raises:

@@ -118,7 +118,7 @@ class Batch(QueueWriter):
             self._count_attempt(queue, before)
 
     def _begin(self, queue: OpenQueue) -> None:
-        """Forget the jobs of an earlier queue. A command that a job runs again goes on counting attempts.
+        """Forget the jobs of an earlier queue. A command that a job runs again continues counting attempts.
 
         Raises:
             JprepError: there were too many.
@@ -195,7 +195,7 @@ class Batch(QueueWriter):
             self._wait(seconds)
 
     def _warn_of_held(self, states: list[JobState]) -> None:
-        """Warn once of a job whose remaining elements are all held: without the user it may never go on."""
+        """Warn once of a job whose remaining elements are all held: without the user it may never continue."""
         job = self._last.job
         if job not in self._warned and states and all(each.state == "held" for each in states):
             self._warned.add(job)

@@ -29,7 +29,7 @@ def describe_environment() -> dict[str, str]:
 def check_environment(expected: dict[str, str]) -> None:
     """Refuse a node whose versions differ from those of the machine that started the work.
 
-    A library that only one of the two has is no difference: tasks that need it name it.
+    A library that only one of the two has is not a difference: tasks that need it name it.
 
     Raises:
         MachineError: a version differs.

@@ -85,7 +85,7 @@ class QueueWriter(ABC):
         Raises:
             Submitted: the tasks are submitted, and the executor does not wait.
             JprepError: tasks failed; the others are done.
-            Interrupted: the user asked to stop. What runs elsewhere goes on.
+            Interrupted: the user asked to stop. What runs elsewhere continues.
         """
         first = list(itertools.islice(tasks, 1))
         folder = runner.receipts.parent / QUEUE
@@ -102,7 +102,7 @@ class QueueWriter(ABC):
         try:
             yield from self._run(queue)
         except (Interrupted, KeyboardInterrupt) as stop:
-            raise Interrupted("interrupted; what runs elsewhere goes on", fix=self._advice(queue)) from stop
+            raise Interrupted("interrupted; what runs elsewhere continues", fix=self._advice(queue)) from stop
         self._end(folder)
 
     def close(self) -> None:  # noqa: B027 - part of the protocol
@@ -150,7 +150,7 @@ class QueueOptions(ConfigSection, frozen=True):
     """Options of the executor `queue`.
 
     Attributes:
-        wait: whether the command waits for the receipts; otherwise it ends, and run again it goes on.
+        wait: whether the command waits for the receipts; otherwise it ends, and run again it continues.
         poll: largest pause between two looks for receipts, in seconds.
     """
 

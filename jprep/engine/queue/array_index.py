@@ -19,5 +19,5 @@ def array_index(environment: Mapping[str, str]) -> int | None:
 
 
 def array_size(environment: Mapping[str, str]) -> int | None:
-    """Return the number of elements; None where the scheduler does not tell."""
+    """Return the number of elements; None where the scheduler does not say."""
     return next((int(environment[name]) for name in _COUNTS if environment.get(name, "").isdigit()), None)

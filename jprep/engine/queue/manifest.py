@@ -93,7 +93,7 @@ def read_queue(folder: Path) -> QueueManifest | None:
         for name in (found.runner, found.tasks):
             inner_path(name)
         if set(found.root.split("/")) != {".."}:
-            raise ValueError(f"{found.root!r} is no directory above it")
+            raise ValueError(f"{found.root!r} is not a directory above it")
     except ValueError as error:
         fix = "run the command that wrote it again, with the same executor"
         raise DamagedError(f"this queue is damaged ({error})", where=str(path), fix=fix) from error

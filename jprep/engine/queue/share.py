@@ -53,7 +53,7 @@ class ShareResult(msgspec.Struct):
 
 
 class QueuedRunner(TaskRunner, frozen=True, kw_only=True):
-    """Runs a task of a queue unless it is done. A failure is recorded and returned: other tasks go on.
+    """Runs a task of a queue unless it is done. A failure is recorded and returned: other tasks continue.
 
     Attributes:
         queue: the folder of the queue.
@@ -147,7 +147,7 @@ class Share:
         return QueuedRunner(**fields, queue=self._reader.folder, tasks_file=manifest.tasks, missing_folder=missing)
 
     def _run(self, executor: Local, runner: QueuedRunner, tasks: Iterator[Task]) -> None:
-        """Run the tasks. When one has killed its worker twice, go on with those that ran beside it."""
+        """Run the tasks. When one has killed its worker twice, continue with those that ran beside it."""
         while True:
             try:
                 for task, answer in executor.map(runner, self._watched(runner, tasks)):

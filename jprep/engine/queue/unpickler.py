@@ -61,12 +61,12 @@ def unpickle(data: bytes, where: str) -> Any:
         where: their file, for the error.
 
     Raises:
-        DamagedError: they are no pickle, or name something other than a stage and tasks consist of.
+        DamagedError: they are not a pickle, or name something other than a stage and tasks consist of.
     """
     try:
         return _Unpickler(io.BytesIO(data)).load()
     except Exception as error:  # damaged pickles raise anything
-        what = f"this file is no queue of jprep ({type(error).__name__}: {error})"
+        what = f"this file is not a queue of jprep ({type(error).__name__}: {error})"
         fix = "run the command that wrote the queue again; if it names a plugin, install that on this machine"
         raise DamagedError(what, where=where, fix=fix) from error
 

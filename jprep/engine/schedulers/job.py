@@ -110,10 +110,10 @@ def seconds(time: str) -> int:
     """Return a time limit in seconds.
 
     Raises:
-        ConfigError: it has another form than `MM`, `HH:MM:SS`, `D-HH` or `D-HH:MM:SS`.
+        ConfigError: it has a different form than `MM`, `HH:MM:SS`, `D-HH` or `D-HH:MM:SS`.
     """
     if not (found := _TIME.fullmatch(time)):
-        raise ConfigError(f"{time!r} is no time limit", where="[executor] time", fix='e.g. time = "24:00:00"')
+        raise ConfigError(f"{time!r} is not a time limit", where="[executor] time", fix='e.g. time = "24:00:00"')
     days, first, second, third = (int(each or 0) for each in found.groups())
     if found[1]:
         return ((days * 24 + first) * 60 + second) * 60 + third

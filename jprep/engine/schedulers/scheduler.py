@@ -107,7 +107,7 @@ class Scheduler(ABC):
         return ""
 
     def cancel(self, job_id: str) -> None:
-        """Cancel a job; one that has ended is no error."""
+        """Cancel a job; one that has ended is not an error."""
         self.run_program(self.cancel_command(job_id))
 
     def run_program(self, command: list[str], text: str = "") -> subprocess.CompletedProcess[str]:
@@ -147,12 +147,12 @@ def scheduler_output_path(path: str, special: str) -> str:
 
 
 def _enter(job: Job) -> str:
-    """Return the line that enters the folder. A share goes on without it: its paths may all be absolute."""
+    """Return the line that enters the folder. A share continues without it: its paths may all be absolute."""
     command = f"cd {shlex.quote(str(job.folder))}"
     return command if job.elements is not None else f"{command} || exit"
 
 
 def _last_line(text: str) -> str:
-    """Return the last line of an answer; Grid Engine's `qsub` prints another one behind it."""
+    """Return the last line of an answer; Grid Engine's `qsub` prints another one after it."""
     lines = [line for line in text.strip().splitlines() if line.strip() not in ("", "Exiting.")]
     return next(iter(lines[-1:]), "it printed nothing")

@@ -185,7 +185,7 @@ def _look_at_parquet(named: tuple[str, ...], paths: list[str], reader: str, text
             chosen = _text_field(fields, text_field, paths[0])
             head = next(file.iter_batches(_HEAD_ROWS, columns=[chosen]), None) if chosen in fields else None
     except (pa.ArrowInvalid, OSError) as error:
-        raise ConfigError(f"this is no Parquet file: {error}", where=paths[0], fix="check the file") from error
+        raise ConfigError(f"this is not a Parquet file: {error}", where=paths[0], fix="check the file") from error
     texts = head.column(0).to_pylist() if head else []
     return InputSummary(
         paths=named,
@@ -213,7 +213,7 @@ def _json_fields(line: str, path: str) -> list[str]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the first line is no JSON: {error}", where=path, fix="one JSON object per line") from error
+        raise ConfigError(f"the first line is not JSON: {error}", where=path, fix="one JSON object per line") from error
     return list(record) if isinstance(record, dict) else []
 
 

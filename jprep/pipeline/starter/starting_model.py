@@ -27,7 +27,7 @@ def read_starting_model(init: str) -> StartingModel:
         init: a directory in Hugging Face form, or a name on the Hub.
 
     Raises:
-        ConfigError: there is no such directory or name, it is no model with a tokenizer, or starter recipes know no
+        ConfigError: there is no such directory or name, it is not a model with a tokenizer, or starter recipes know no
             settings for it.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """

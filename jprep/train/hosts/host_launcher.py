@@ -135,7 +135,7 @@ class _HostLauncher:
         return 128 - found if found < 0 else min(found, CANNOT_START - 1)
 
     def _poll_shared(self) -> bool:
-        """Write the state, and return whether the attempt goes on."""
+        """Write the state, and return whether the attempt continues."""
         now = time.monotonic()
         if now - self._polled_at < _SHARED_POLL_SECONDS:
             return not self._killed

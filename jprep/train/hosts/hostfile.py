@@ -39,7 +39,7 @@ def pbs_hosts(environ: Mapping[str, str]) -> HostSet:
     """Return the hosts of a PBS job: `$PBS_NODEFILE` names a host once for each of its processes.
 
     Raises:
-        ConfigError: this is no PBS job, or the file cannot be used.
+        ConfigError: this is not a PBS job, or the file cannot be used.
     """
     path = _job_file(environ, "PBS_NODEFILE", "PBS", "qsub -l select=2:ncpus=8:mpiprocs=8 JOB")
     slots: _Slots = {}
@@ -53,7 +53,7 @@ def grid_engine_hosts(environ: Mapping[str, str]) -> HostSet:
     """Return the hosts of a Grid Engine job: `$PE_HOSTFILE` has lines `HOST SLOTS QUEUE PROCESSORS`.
 
     Raises:
-        ConfigError: this is no job with a parallel environment, or the file cannot be used.
+        ConfigError: this is not a job with a parallel environment, or the file cannot be used.
     """
     path = _job_file(environ, "PE_HOSTFILE", "Grid Engine", "qsub -pe ENVIRONMENT SLOTS JOB")
     slots: _Slots = {}

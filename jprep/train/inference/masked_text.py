@@ -70,7 +70,7 @@ def filled_text(text: str, tokenizer: Tokenizer, tokens: Sequence[tuple[int, str
 def _masked_ids(text: str, tokenizer: Tokenizer, mask: int) -> list[int]:
     """Return the ids of a text with masks, without those around it.
 
-    White space behind a mask stays, as in a training row, unless each part is segmented by itself (hard boundaries).
+    White space after a mask stays, as in a training row, unless each part is segmented by itself (hard boundaries).
 
     A tokenizer from elsewhere encodes all of it: only it knows where a text in several parts gets a `▁`.
     """

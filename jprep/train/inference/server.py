@@ -71,7 +71,7 @@ def check_score(config: dict[str, Any], request: Score) -> None:
         raise InputError("rows and starts must be lists of the same length, at least 1")
     for row, start in zip(request.rows, request.starts, strict=True):
         if not 0 < start < len(row):
-            raise InputError(f"the start {start} must lie in its row of {len(row)} tokens, behind the first")
+            raise InputError(f"the start {start} must lie in its row of {len(row)} tokens, after the first")
         if len(row) > most:
             raise InputError(f"a row has {len(row)} tokens, but the model has {most} positions")
         if min(row) < 0 or max(row) >= size:

@@ -46,7 +46,7 @@ def catch_time_limit() -> None:
 
 def end_early() -> int:
     """Requeue this process's job, if it may, and say so; return the exit code."""
-    done = requeue_job() or "the same command goes on"
+    done = requeue_job() or "the same command continues"
     sys.stderr.write(f"jprep: the time limit is near: ended before all was done; {done}\n")
     return TO_BE_CONTINUED
 

@@ -94,7 +94,7 @@ def test_times() -> None:
         183600,
     ]
     assert clock(183600) == "51:00:00"
-    with pytest.raises(ConfigError, match="no time limit"):
+    with pytest.raises(ConfigError, match="not a time limit"):
         seconds("soon")
 
 

@@ -72,7 +72,7 @@ def test_outside_of_a_job_nothing_is_requeued(tmp_path: Path, job: Path, monkeyp
     monkeypatch.delenv("JPREP_REQUEUE")
     process = train(tmp_path / "recipe.toml", early=True)
     said = process.communicate(timeout=600)[1]
-    assert process.returncode == 75 and "the same command goes on" in said and not job.exists()
+    assert process.returncode == 75 and "the same command continues" in said and not job.exists()
 
 
 def test_while_the_run_is_prepared(tmp_path: Path, job: Path) -> None:

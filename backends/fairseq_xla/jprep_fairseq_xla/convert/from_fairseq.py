@@ -49,7 +49,7 @@ def from_fairseq(path: Path, tokenizer: Path, folder: Path, dictionary: Path | N
         dictionary: the `dict.txt` that the model was trained with; None if it is the tokenizer's.
 
     Raises:
-        ConfigError: transformers has no such model, or it was trained with other symbols than the tokenizer's.
+        ConfigError: transformers has no such model, or it was trained with different symbols than the tokenizer's.
         InputError: the file is damaged, holds more than weights and options, or an incomplete model.
         MachineError: the installed versions are not those that the patches are for, or the disk is full.
     """

@@ -81,7 +81,7 @@ def _adapt(model: Any, config: dict[str, Any]) -> None:
 
 
 def _number_positions_from_zero(decoder: Any) -> None:
-    """Number positions as GPT-2 does, and treat no token as padding: causality masks what is behind a row's end."""
+    """Number positions as GPT-2 does, and treat no token as padding: causality masks what is after a row's end."""
 
     def with_positions(
         module: nn.Module, arguments: tuple[Tensor, ...], keywords: dict[str, Any]

@@ -1,6 +1,6 @@
 """The versions that the patches are for.
 
-This module imports no framework: a torch_xla next to another PyTorch than its own cannot be imported.
+This module imports no framework: a torch_xla next to a different PyTorch than its own cannot be imported.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def build_head(hook: Hook, config: dict[str, Any], rngs: nnx.Rngs) -> nnx.Module
         rngs: what layers of flax.nnx need to be created; the initial weights are jprep's.
 
     Raises:
-        ConfigError: it cannot be created, is no module, or has a state that checkpoints do not hold.
+        ConfigError: it cannot be created, is not a module, or has a state that checkpoints do not hold.
     """
     head = hook(head_config(config), rngs)
     if not isinstance(head, nnx.Module):

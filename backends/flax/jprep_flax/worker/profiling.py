@@ -68,7 +68,7 @@ class JaxTracer:
 
 
 def phase_of(operation: str) -> str:
-    """Return the phase of an operation from its name in the program; "" if the name does not tell.
+    """Return the phase of an operation from its name in the program; "" if the name does not say.
 
     JAX names what it differentiates `jvp(…)`, and the backward pass of it `transpose(jvp(…))`.
     """

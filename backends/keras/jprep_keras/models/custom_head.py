@@ -30,7 +30,7 @@ class CustomHead:
         seeds: the states of the random generators.
 
     Raises:
-        ConfigError: it cannot be created or called, is no layer, or has a variable that checkpoints do not hold.
+        ConfigError: it cannot be created or called, is not a layer, or has a variable that checkpoints do not hold.
     """
 
     def __init__(self, hook: Hook, config: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ def _check_variables(hook: Hook, head: Any, named: Mapping[str, Any]) -> None:
 def _named_variables(head: Any) -> dict[str, Any]:
     """Return the variables of a layer and of those in it, by the attributes that hold them, each once.
 
-    Keras's own paths of variables are no names: they number layers in the order in which a process creates them.
+    Keras's own paths of variables are not names: they number layers in the order in which a process creates them.
     """
     weights, names = {id(weight) for weight in head.weights}, dict[int, tuple[str, Any]]()
     for name, variable in _walk(head, "", set(vars(keras.layers.Layer()))):

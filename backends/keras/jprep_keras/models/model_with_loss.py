@@ -271,7 +271,7 @@ def _pair(variables: list[Any], values: dict[str, Value]) -> list[tuple[Any, Val
     """Return each variable that is trained with the function of its value.
 
     Raises:
-        MachineError: KerasHub's model has other variables than this module knows.
+        MachineError: KerasHub's model has different variables than this module knows.
     """
     found = {}
     for variable in variables:

@@ -54,7 +54,7 @@ def _check_records(job: Job) -> None:
         what = "records have no last rows of an epoch that could be left out"
         raise ConfigError(what, where="train.drop_last", fix=f"{fix}, or drop_last")
     if job.train.document_masks:
-        what = "rows of records do not tell where their documents begin"
+        what = "rows of records do not say where their documents begin"
         raise ConfigError(what, where="train.document_masks", fix=f"{fix}, or document_masks")
 
 

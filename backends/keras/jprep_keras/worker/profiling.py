@@ -42,7 +42,7 @@ class EngineTracer(ABC):
             np.asarray(result)
 
     def device_shares(self) -> Mapping[str, float]:
-        """Return nothing: the names of the operations do not tell their phase."""
+        """Return nothing: the names of the operations do not show their phase."""
         return {}
 
 

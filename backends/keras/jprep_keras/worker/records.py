@@ -111,10 +111,10 @@ def _masking(job: Job) -> Masking:
     """Return the job's masking of single tokens.
 
     Raises:
-        InputError: the job masks whole words, which rows of ids do not tell.
+        InputError: the job masks whole words, which rows of ids do not mark.
     """
     if job.train.masking.whole_word:
-        raise _unsuitable("the rows are not masked, and do not tell words", "export them with --masks static")
+        raise _unsuitable("the rows are not masked, and do not mark words", "export them with --masks static")
     return Masking(job.train.masking, job.special)
 
 

@@ -68,7 +68,7 @@ def build_head(hook: Hook, config: Any) -> nn.Module:
         config: transformers' config of the model.
 
     Raises:
-        ConfigError: it cannot be created, is no module, or has a state that checkpoints do not hold.
+        ConfigError: it cannot be created, is not a module, or has a state that checkpoints do not hold.
     """
     head = hook(config)
     if not isinstance(head, nn.Module):

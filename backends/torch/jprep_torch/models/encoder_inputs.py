@@ -27,7 +27,7 @@ def encoder_inputs(config: dict[str, Any], task: str, inputs: ModelInputs, ids: 
         mask = document_mask(inputs.documents, causal=task == "clm")
         window = config.get("local_attention")
         found["attention_mask"] = mask if window is None else _masks_by_layer(mask, window // 2)
-        # RoBERTa's positions begin behind that of the padding.
+        # RoBERTa's positions begin after that of the padding.
         behind = config["pad_token_id"] + 1 if config["model_type"] == "roberta" else 0
         found["position_ids"] = document_positions(inputs.documents) + behind
     elif task == "clm":

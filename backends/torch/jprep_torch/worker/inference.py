@@ -106,7 +106,7 @@ def predict(model: Any, request: Request) -> Response:
 def score(logits: Callable[[torch.Tensor], torch.Tensor], request: Score) -> list[float]:
     """Return the natural log-likelihood of the end of each row.
 
-    Rows of similar length are computed together, padded behind their ends, where a causal model does not look.
+    Rows of similar length are computed together, padded after their ends, where a causal model does not look.
 
     Args:
         logits: returns the logits of rows of ids, (rows, length) → (rows, length, vocabulary).

@@ -188,7 +188,7 @@ class Trainer:
         return (int(labels), int(tokens)) if self._context.kind in XLA_DEVICES else (labels, tokens)
 
     def _with_shares(self, inputs: ModelInputs, labels: Number, tokens: Number) -> ModelInputs:
-        """Multiply the losses that are divided by another number than that of labels, by which all sums are divided."""
+        """Multiply losses that are divided by a number other than that of labels, by which all sums are divided."""
         labels = or_one(labels)
         if inputs.pair_weights is not None:
             inputs = inputs._replace(pair_weights=inputs.pair_weights * (labels / self._job.train.batch))

@@ -4,7 +4,7 @@ Two rules give the order of columns, of tiers of vertical writing and of heading
 document layout analysis, 2003):
 
 1. A fragment comes before one that lies below it, if their ranges along the line overlap.
-2. A fragment comes before one that lies wholly after it along the line, unless something between them across the line
+2. A fragment comes before one that lies wholly beyond it along the line, unless something between them across the line
    overlaps both, such as a heading over two columns.
 """
 

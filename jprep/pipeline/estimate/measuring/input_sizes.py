@@ -22,7 +22,7 @@ class SourceSizes(NamedTuple):
     Attributes:
         name: the source.
         sizes: stored bytes of each file.
-        unknown: number of files whose size is not known: a pipe, or a server that does not tell.
+        unknown: number of files whose size is not known: a pipe, or a server that does not say.
         to_download: bytes that are still to be downloaded.
         local: bytes on this machine's disks.
         missing: whether its files are neither here nor readable where they are.

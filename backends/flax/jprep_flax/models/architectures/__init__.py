@@ -50,6 +50,6 @@ def _plugin_model(family: Family, config: dict[str, Any], make: LayerFactory, re
         raise ConfigError(f"the model family {family.name!r} has no Flax model", where=family.name, fix=fix)
     model = load_class(family.models[FRAMEWORK])(family.read_config(config), config["vocab_size"], make, remat)
     if not isinstance(model, nnx.Module) or not hasattr(model, "embedding"):
-        what = f"the Flax model of the family {family.name!r} is no nnx.Module with an `embedding`"
+        what = f"the Flax model of the family {family.name!r} is not an nnx.Module with an `embedding`"
         raise ConfigError(what, where=f"model_type {family.name}", fix="return its EmbeddingTable as `embedding`")
     return model

@@ -72,7 +72,7 @@ class Convolution(nnx.Module):
         Args:
             embeddings: the input of the first layer; 0 at padding.
             x: its output.
-            real: whether a position is no padding, (rows, length, 1).
+            real: whether a position is not padding, (rows, length, 1).
             key: random key of dropout; None drops nothing.
         """
         near = (self.kernel - 1) // 2
