@@ -56,7 +56,7 @@ def test_a_byte_that_differs_from_the_manifest_is_refused_at_the_start(tmp_path:
     flip(hashed(tmp_path / "dataset") / "train.bin")
     with pytest.raises(MismatchError, match=r"dataset/train.bin was changed or damaged") as caught:
         small_run(tmp_path)
-    assert "jprep dataset pack" in caught.value.fix
+    assert "pack the dataset again with --restart" in caught.value.fix
     assert not (tmp_path / "run" / "job.json").exists()
 
 
