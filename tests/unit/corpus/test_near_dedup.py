@@ -153,7 +153,8 @@ def test_a_score_that_no_document_has_is_named(tmp_path: Path, caplog: pytest.Lo
     assert not caplog.messages
     scored(tmp_path / "b", ["1", "2"], near={"score": "scores"})
     assert caplog.messages == [
-        "no document has the signal or field of meta 'scores' (key corpus.dedup.near.score): the first of each group was kept"
+        "no document has the signal or field of meta 'scores' (key corpus.dedup.near.score): "
+        "the first of each group was kept"
     ]
 
 
