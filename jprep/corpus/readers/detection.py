@@ -18,6 +18,8 @@ _SEVEN_BIT = ("iso2022_jp", "iso2022_jp_ext", CP50221)
 _EIGHT_BIT = ("euc_jp", "cp932", CP51932, "euc_jis_2004")
 """Encodings that are tried in this order; of equally plausible results the first one wins."""
 
+_WITH_EXTENSIONS = {"euc_jp": CP51932, "iso2022_jp": CP50221, "iso2022_jp_ext": CP50221}
+
 _PLAUSIBLE = 0.6
 _COMMON = re.compile(
     "[\t\n\r -~\u3000-\u3003\u3005-\u301f\u3041-\u3093\u309d\u309e\u30a1-\u30f6\u30fb-\u30fe\uff01-\uff5d]"
@@ -46,6 +48,14 @@ def detect_encoding(data: bytes, *, complete: bool = True, also: tuple[str, ...]
     if _decodes(data, "utf-8", complete):
         return "utf-8"
     return _most_plausible(data, _EIGHT_BIT, complete) or _most_plausible(data, also, complete)
+
+
+def with_extensions(encoding: str) -> str:
+    """Return the encoding that reads the rest of a text whose beginning was found to be in one.
+
+    The characters of NEC and IBM may come later; what is valid without them is the same text.
+    """
+    return _WITH_EXTENSIONS.get(encoding, encoding)
 
 
 def _most_plausible(data: bytes, encodings: tuple[str, ...], complete: bool) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import chunking, encoding
 from jprep.corpus.readers.archives import TAR_HEAD, refuse_tar
-from jprep.corpus.readers.detection import detect_encoding
+from jprep.corpus.readers.detection import detect_encoding, with_extensions
 from jprep.corpus.readers.fields import FieldConfig, check_fields, get_field, make_document
 from jprep.corpus.readers.record_reader import (
     MB,
@@ -219,7 +219,8 @@ class TextReader(LineReader):
         hints = {"documents": self._detect_separator(chunker) if chosen == "auto" else chosen}
         if self.config.encoding == "detect":
             head = chunker.head(_ONE_DOCUMENT + 1)
-            hints["encoding"] = detect_encoding(head, complete=len(head) <= _ONE_DOCUMENT) or "utf-8"
+            detected = detect_encoding(head, complete=len(head) <= _ONE_DOCUMENT)
+            hints["encoding"] = with_extensions(detected) or "utf-8"
             self._refuse_utf16(hints, path)
         return hints
 

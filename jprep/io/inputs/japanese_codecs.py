@@ -17,39 +17,53 @@ if TYPE_CHECKING:
 CP51932 = "cp51932"
 CP50221 = "cp50221"
 _BASES = {CP51932: "euc_jp", CP50221: "iso2022_jp_ext"}
-_ROWS = frozenset({13, *range(89, 93)})
-_FIRST = 0x21  # byte of row 1, and of cell 1
+_ROWS = (13, *range(89, 93))
 _MIDDLE = 63  # rows and cells before this one have a place of their own in Shift_JIS
+_ESCAPE = 0x1B
+_SETS = (b"\x1b$B", b"\x1b$@")  # escape sequences before characters of JIS X 0208
+_LOOK_BACK = 4096  # bytes in which the last escape sequence is looked for
 
 
-def _character(pair: bytes) -> str:
-    """Return the character of a row and a cell, each with or without its high bit; "" if there is none."""
-    if len(pair) < 2:
-        return ""
-    row, cell = (byte & 0x7F for byte in pair)
-    row, cell = row - _FIRST + 1, cell - _FIRST + 1
-    if row not in _ROWS or not 1 <= cell <= 94:
-        return ""
+def _character(row: int, cell: int) -> str:
+    """Return the character of a place; "" if it has none."""
     lead = (row - 1) // 2 + (0x81 if row < _MIDDLE else 0xC1)
     trail = cell + (0x3F + (cell > _MIDDLE) if row % 2 else 0x9E)
     found = bytes([lead, trail]).decode("cp932", "replace")
     return found if len(found) == 1 and found != "\ufffd" else ""
 
 
+def _pairs(first: int) -> dict[bytes, str]:
+    """Return the characters by their bytes; `first` is the byte before that of row and cell 1."""
+    places = ((row, cell) for row in _ROWS for cell in range(1, 95))
+    return {bytes([first + row, first + cell]): char for row, cell in places if (char := _character(row, cell))}
+
+
+_PAIRS = {CP51932: _pairs(0xA0), CP50221: _pairs(0x20)}
+
+
+def _is_jis_x_0212(data: bytes, start: int) -> bool:
+    """Return whether the pair at an offset is of JIS X 0212: after the byte 8F, or after its escape sequence."""
+    if data[start - 1 : start] == b"\x8f":
+        return True
+    escape = data.rfind(_ESCAPE, max(0, start - _LOOK_BACK), start)
+    return escape >= 0 and data[escape : escape + 3] not in _SETS
+
+
 @cache
-def _handler(errors: str) -> str:
+def _handler(name: str, errors: str) -> str:
     """Return the name of an error handler that decodes these characters and leaves other errors to `errors`."""
+    pairs, otherwise = _PAIRS[name], codecs.lookup_error(errors)
 
     def handle(error: UnicodeError) -> tuple[str | bytes, int]:
         if isinstance(error, UnicodeDecodeError):
-            found = _character(error.object[error.start : error.start + 2])
-            if found:
+            found = pairs.get(error.object[error.start : error.start + 2])
+            if found and not _is_jis_x_0212(error.object, error.start):
                 return found, error.start + 2
-        return codecs.lookup_error(errors)(error)
+        return otherwise(error)
 
-    name = f"jprep.japanese.{errors}"
-    codecs.register_error(name, handle)
-    return name
+    handler = f"jprep.{name}.{errors}"
+    codecs.register_error(handler, handle)
+    return handler
 
 
 def _codec(name: str) -> codecs.CodecInfo | None:
@@ -58,10 +72,10 @@ def _codec(name: str) -> codecs.CodecInfo | None:
     base = codecs.lookup(_BASES[name])
 
     def decode(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
-        return base.decode(data, _handler(errors))
+        return base.decode(data, _handler(name, errors))
 
     def decoder(errors: str = "strict") -> codecs.IncrementalDecoder:
-        return base.incrementaldecoder(_handler(errors))
+        return base.incrementaldecoder(_handler(name, errors))
 
     return codecs.CodecInfo(
         base.encode, decode, incrementalencoder=base.incrementalencoder, incrementaldecoder=decoder, name=name

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
-from jprep.corpus.readers.detection import detect_encoding
+from jprep.corpus.readers.detection import detect_encoding, with_extensions
 from jprep.errors import ConfigError
+from jprep.io.inputs.japanese_codecs import CP50221, CP51932
 
 UTF8 = "utf-8"
-_TABLES = ("cp932", "euc_jp", "cp51932")
+_UTF16 = "utf-16"
+_TABLES = ("cp932", CP51932)
 """What `csv` and `tsv` read, of the encodings that are detected."""
 
 _ICONV = {
-    "euc_jp": "euc-jp",
-    "cp51932": "euc-jp-ms",
+    CP51932: "euc-jp-ms",
+    CP50221: "iso-2022-jp",
     "euc_jis_2004": "euc-jisx0213",
-    "iso2022_jp": "iso-2022-jp",
-    "iso2022_jp_ext": "iso-2022-jp",
 }
 
 
@@ -27,7 +28,7 @@ def encoding_of(head: bytes, *, complete: bool) -> str:
         head: the first bytes.
         complete: whether they are the whole file.
     """
-    return detect_encoding(head, complete=complete) or UTF8
+    return with_extensions(detect_encoding(head, complete=complete)) or UTF8
 
 
 def as_utf8(head: bytes, encoding: str) -> bytes:
@@ -35,43 +36,45 @@ def as_utf8(head: bytes, encoding: str) -> bytes:
     return head if encoding == UTF8 else head.decode(encoding, "ignore").encode()
 
 
-def several_encodings(found: Mapping[str, str]) -> ConfigError:
-    """Return the error for files of several encodings that the reader cannot tell apart.
-
-    Args:
-        found: encoding → the first file that has it.
-    """
-    listed = ", ".join(f"{path} is in {iconv_name(name)}" for name, path in found.items())
-    encoding, path = next((name, path) for name, path in found.items() if name != UTF8)
-    fix = f"convert them, e.g. iconv -f {iconv_name(encoding)} -t utf-8 {path} > NEW_FILE"
-    return ConfigError(f"the files have several encodings: {listed}", where="--input", fix=fix)
-
-
 def iconv_name(encoding: str) -> str:
     """Return iconv's name of an encoding."""
     return _ICONV.get(encoding, encoding)
 
 
-def encoding_option(encoding: str, reader: str, path: str, *, whole_files: bool = False) -> dict[str, str]:
-    """Return the option of a reader for an encoding, empty for UTF-8.
+def encoding_option(found: Mapping[str, str], reader: str, *, whole_files: bool = False) -> dict[str, str]:
+    """Return the option of a reader for the encodings of its files, empty for UTF-8.
 
     Args:
-        encoding: the encoding.
+        found: encoding → the first file that has it.
         reader: name of the reader.
-        path: a file.
         whole_files: whether a document is a whole file.
 
     Raises:
-        ConfigError: the reader cannot read the encoding.
+        ConfigError: the reader cannot read one of them, or not all of them together.
     """
-    if encoding == UTF8:
+    others = {encoding: path for encoding, path in found.items() if encoding != UTF8}
+    if not others:
         return {}
-    if reader == "text" and (encoding != "utf-16" or whole_files):
+    if reader == "text":
+        if _UTF16 in others and not whole_files:
+            what = "the file is in utf-16, which can only be read where each of many files is a document"
+            raise ConfigError(what, where=others[_UTF16], fix=_convert(_UTF16))
         return {"encoding": "detect"}
+    if len(found) > 1:
+        raise _several_encodings(found)
+    encoding, path = next(iter(others.items()))
     if reader in ("csv", "tsv") and encoding in _TABLES:
         return {"encoding": encoding}
-    name = iconv_name(encoding)
-    what = f"the file is in {name}, which the reader {reader!r} cannot read"
-    if reader == "text":
-        what = "the file is in utf-16, which can only be read where each of many files is a document"
-    raise ConfigError(what, where=path, fix=f"convert it (iconv -f {name} -t utf-8)")
+    what = f"the file is in {iconv_name(encoding)}, which the reader {reader!r} cannot read"
+    raise ConfigError(what, where=path, fix=_convert(encoding))
+
+
+def _several_encodings(found: Mapping[str, str]) -> ConfigError:
+    listed = ", ".join(f"{path} is in {iconv_name(name)}" for name, path in found.items())
+    encoding, path = next((name, path) for name, path in found.items() if name != UTF8)
+    fix = f"convert them, e.g. iconv -f {iconv_name(encoding)} -t utf-8 {shlex.quote(path)} > NEW_FILE"
+    return ConfigError(f"the files have several encodings: {listed}", where="--input", fix=fix)
+
+
+def _convert(encoding: str) -> str:
+    return f"convert it (iconv -f {iconv_name(encoding)} -t utf-8)"

@@ -14,12 +14,13 @@ from jprep.corpus.readers.archives import refuse_tar
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
-from jprep.pipeline.starter.encodings import UTF8, as_utf8, encoding_of, encoding_option, several_encodings
+from jprep.pipeline.starter.encodings import UTF8, as_utf8, encoding_of, encoding_option
 from jprep.pipeline.starter.formats import READERS, files_in, refuse_other_formats, suffix_of
 from jprep.tokenizer.suggested_size import count_alphabet
 
 HUB = "hf://datasets/"
-_HEAD = 1 << 20  # bytes of a file that are looked at
+_HEAD = 1 << 20  # bytes of the first file that are looked at
+_SHORT_HEAD = 1 << 16  # bytes of others, for their encodings
 _LOOKED_AT = 100  # the most files whose encoding is looked at
 _HEAD_ROWS = 1_000  # of a Parquet file
 _LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its fields
@@ -91,7 +92,7 @@ def local_inputs(patterns: Sequence[str], text_field: str = "") -> InputSummary:
     Raises:
         ConfigError: nothing matches, the files have several formats or one that is not read here, or no field can be
             the text.
-        MachineError, InputError: the first file cannot be read.
+        MachineError, InputError: one of the first files cannot be read.
     """
     named = [name for pattern in patterns for name in files_in(pattern)]
     paths = expand_patterns(named)
@@ -140,13 +141,14 @@ def _reader_of(paths: list[str]) -> str:
 
 def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str) -> InputSummary:
     """Choose what a document is: few files are divided at blank lines, or else at every line."""
-    stored, head = _size(paths), _head(paths[0])
+    path = _first_with_bytes(paths)
+    stored, head = _size(paths), _head(path)
     refuse_other_formats(paths, head)
     encoding = encoding_of(head, complete=len(head) < _HEAD)
     text = as_utf8(head, encoding)
     many, lines = len(paths) >= _FEW_FILES, text.replace(b"\r\n", b"\n").strip()
     separator = ("blank_line", b"\n\n") if b"\n\n" in lines else ("line", b"\n")
-    option = encoding_option(_encoding_of_all(paths), reader, paths[0], whole_files=many)
+    option = encoding_option(_encodings(paths, path, head), reader, whole_files=many)
     return InputSummary(
         paths=named,
         reader={"use": reader, "documents": "file" if many else separator[0], **option},
@@ -157,14 +159,15 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
 
 
 def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
-    stored, head = _size(paths), _head(paths[0])
+    path = _first_with_bytes(paths)
+    stored, head = _size(paths), _head(path)
     if not head:
-        raise ConfigError("the file is empty", where=paths[0], fix="leave it out")
+        raise ConfigError("the file is empty", where=path, fix="leave it out")
     encoding = encoding_of(head, complete=len(head) < _HEAD)
-    option = encoding_option(_encoding_of_all(paths, must_be_one=True), reader, paths[0])
-    first = _first_line(paths[0], encoding)
-    fields = _json_fields(first, paths[0]) if reader == "jsonl" else _header_fields(first, reader, paths[0])
-    chosen = _text_field(fields, text_field, paths[0])
+    option = encoding_option(_encodings(paths, path, head), reader)
+    first = _first_line(path, encoding)
+    fields = _json_fields(first, path) if reader == "jsonl" else _header_fields(first, reader, path)
+    chosen = _text_field(fields, text_field, path)
     texts = _json_texts(head, chosen).encode("utf-8", "replace") if reader == "jsonl" else as_utf8(head, encoding)
     return InputSummary(
         paths=named,
@@ -243,26 +246,34 @@ def _text_field(fields: list[str], wanted: str, path: str) -> str:
     raise ConfigError(what, where=path, fix=f"--text-field with one of {', '.join(map(repr, fields[:20]))}")
 
 
-def _encoding_of_all(paths: list[str], *, must_be_one: bool = False) -> str:
-    """Return the encoding of files: UTF-8, or the first other one that a file has.
+def _encodings(paths: list[str], looked_at: str, head: bytes) -> dict[str, str]:
+    """Return encoding → the first file that has it; that of files in ASCII is not listed.
 
-    Raises:
-        ConfigError: they have several, and must have one.
+    Args:
+        paths: the files, of which the first ones are looked at.
+        looked_at: one of them.
+        head: its beginning.
     """
     found: dict[str, str] = {}
-    for path in filter(can_seek, paths[:_LOOKED_AT]):
-        head = _head(path)
-        encoding = encoding_of(head, complete=len(head) < _HEAD)
-        if encoding != UTF8 or not head.isascii():
+    for path in paths[:_LOOKED_AT]:
+        if path != looked_at and not can_seek(path):
+            continue
+        size = _HEAD if path == looked_at else _SHORT_HEAD
+        data = head if path == looked_at else _head(path, size)
+        encoding = encoding_of(data, complete=len(data) < size)
+        if encoding != UTF8 or not data.isascii():
             found.setdefault(encoding, path)
-    if must_be_one and len(found) > 1:
-        raise several_encodings(found)
-    return next((encoding for encoding in found if encoding != UTF8), UTF8)
+    return found
 
 
-def _head(path: str) -> bytes:
+def _first_with_bytes(paths: list[str]) -> str:
+    """Return the first file that is not empty; the first one if all are."""
+    return next((path for path in paths if not can_seek(path) or Path(path).stat().st_size), paths[0])
+
+
+def _head(path: str, size: int = _HEAD) -> bytes:
     with open_input(path) as file:
-        head = file.read(_HEAD)
+        head = file.read(size)
     refuse_tar(head, path)
     return head
 

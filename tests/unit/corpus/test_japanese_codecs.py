@@ -40,18 +40,25 @@ def test_a_character_may_be_cut_anywhere(name: str) -> None:
 
 
 def test_rows_13_and_89_to_92_are_those_of_cp932() -> None:
-    rows = {bytes([row, cell]) for row in range(0xA1, 0xFF) for cell in range(0xA1, 0xFF)}
-    more = {pair for pair in rows if pair.decode("euc_jp", "ignore") != pair.decode(CP51932, "ignore")}
+    pairs = {bytes([first, second]) for first in range(256) for second in range(256)}
+    more = {pair for pair in pairs if pair.decode("euc_jp", "ignore") != pair.decode(CP51932, "ignore")}
     assert {pair[0] - 0xA0 for pair in more} == {13, 89, 90, 91, 92}
     assert len(more) == 83 + 374
 
 
 @pytest.mark.parametrize("errors", ["replace", "ignore", "backslashreplace"])
-def test_other_bytes_stay_errors(errors: str) -> None:
-    data = b"\xf5\xa1abc"
+@pytest.mark.parametrize("data", [b"\xf5\xa1abc", b"\xad<br>", b"\xf9A", b"\x8f\xad\xa1", b"\xad"])
+def test_other_bytes_of_euc_jp_stay_errors(data: bytes, errors: str) -> None:
     assert data.decode(CP51932, errors) == data.decode("euc_jp", errors)
     with pytest.raises(UnicodeDecodeError):
         data.decode(CP51932)
+
+
+@pytest.mark.parametrize("data", [b"ab\xad!cd", b"\x1b$(D-!", b"\x1b(J\xad!"])
+def test_other_bytes_of_iso_2022_jp_stay_errors(data: bytes) -> None:
+    assert data.decode(CP50221, "replace") == data.decode("iso2022_jp_ext", "replace")
+    with pytest.raises(UnicodeDecodeError):
+        data.decode(CP50221)
 
 
 @pytest.mark.parametrize("name", DATA)

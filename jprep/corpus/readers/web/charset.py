@@ -12,7 +12,7 @@ from jprep.corpus.readers.encoding import guess_encoding
 from jprep.io.inputs.japanese_codecs import CP50221, CP51932
 
 _HEAD = 8192  # bytes in which a declaration is looked for; pages of portals begin with long scripts
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_COMMENT = re.compile(rb"<!-(?=-).*?(?:-->|\Z)", re.DOTALL)
 _META = re.compile(rb"<meta\b[^>]{0,500}?\bcharset\s{0,20}=\s{0,20}[\"']?\s{0,20}([\w.:-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml\b[^>]{0,200}?\bencoding\s{0,20}=\s{0,20}[\"']([\w.:-]{1,40})", re.IGNORECASE)
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}

@@ -206,6 +206,8 @@ def test_spaces_that_are_characters_of_the_text_are_kept(space: str) -> None:
         ("日本語①の頁".encode("euc_jis_2004"), "euc-jp", "cp51932"),
         ("侶と俱は別の字".encode("euc_jis_2004"), "euc-jp", "euc_jis_2004"),
         (b"<!-- <meta charset='Shift_JIS'> --><meta charset='utf-8'>" + "これは".encode(), "", "utf-8"),
+        (b"<!--><meta charset='euc-jp'><!-- x -->" + "これは".encode("euc_jp"), "", "euc_jp"),
+        (b"<!-- <meta charset='Shift_JIS'>" + "これは".encode(), "", "utf-8"),
         ("<meta charset='euc-jp'>日本語の頁".encode("euc_jp"), "", "euc_jp"),
         ("<meta charset='euc-jp'>日本語の頁".encode(), "", "utf-8"),
         ("<meta charset='utf-16'>日本語の頁".encode(), "", "utf-8"),
