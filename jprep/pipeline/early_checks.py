@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from jprep.corpus.config import Source
 from jprep.corpus.stages.read_plan import CorpusSteps
 from jprep.corpus.store import read_manifest
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
@@ -15,6 +13,7 @@ from jprep.dataset.sampling.masking import check_shares
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import RECIPE
 from jprep.errors import ConfigError
+from jprep.hub.location import is_hub_name
 from jprep.io.inputs.paths import expand_patterns, is_local
 from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.steps import OTHER_WORK, Step
@@ -22,6 +21,7 @@ from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import check_boundaries
 from jprep.tokenizer.special_tokens import special_tokens
+from jprep.train.backend import Backend
 from jprep.train.backend_loading import backend_options, load_backend
 from jprep.train.job.best import check_best
 from jprep.train.job.config import TrainConfig, parse_train_config
@@ -49,19 +49,19 @@ def check_work(*folders: Path) -> None:
 
 
 def check_given(steps: list[Step], corpus: Path | None, tokenizer: Path | None) -> None:
-    """Find out whether given outputs are what the steps can use.
+    """Find out whether given directories are what the steps can use.
 
     Args:
         steps: the steps that will be done.
         corpus: directory of a given corpus.
-        tokenizer: directory of a given tokenizer.
+        tokenizer: directory of a given tokenizer; a name on the Hub is left to `check_steps`.
 
     Raises:
         ConfigError: one of them is not finished or does not exist, or the tokenizer has no end-of-document token.
     """
     if corpus:
         read_manifest(corpus)
-    if tokenizer and "dataset" in steps:
+    if tokenizer and "dataset" in steps and not is_hub_name(str(tokenizer)):
         DocumentEncoder(load_tokenizer(tokenizer))
 
 
@@ -72,6 +72,7 @@ def check_steps(
     *,
     corpus: Path | None = None,
     tokenizer: Path | None = None,
+    here: bool = True,
 ) -> None:
     """Find out before the first step whether what the later ones need fits and is installed.
 
@@ -80,7 +81,8 @@ def check_steps(
         steps: the steps that will be done.
         backend_name: the backend that trains.
         corpus: directory of a given corpus, see `check_given`.
-        tokenizer: directory of a given tokenizer.
+        tokenizer: directory of a given tokenizer, or its name on the Hub.
+        here: whether they will be done on this machine, now: then inputs, names on the Hub and the mirror are checked.
 
     Raises:
         ConfigError: there is no such input, step, backend, pretrained model or bucket, a value of `[train]` is out of
@@ -89,22 +91,46 @@ def check_steps(
         MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     train = parse_train_config(recipe.train, "[train]") if recipe.train and "train" in steps else None
-    if train:
-        _check_training(train, backend_name)
+    if tokenizer and is_hub_name(str(tokenizer)):
+        tokenizer = Path(load_tokenizer(tokenizer).folder) if here else None
+        check_given(steps, None, tokenizer)
+    backend = load_backend(backend_name) if train else None
+    if train and backend:
+        _check_training(train, backend, here=here)
         if train.task in ("mlm", "rtd"):
-            _check_mask_token(recipe, steps, tokenizer)
+            _check_mask_token(train.task, recipe.tokenizer or TokenizerConfig(), steps, tokenizer)
     if "corpus" in steps:
         _check_corpus(recipe, steps, corpus)
-    if train:
-        backend = load_backend(backend_name)
+    if here:
+        check_inputs(recipe, steps, corpus_given=corpus is not None)
+    if train and backend:
         worker_python(backend, backend_options(train, backend))
-        if train.checkpoint.mirror:
+        if here and train.checkpoint.mirror:
             check_mirror(train.checkpoint.mirror)
 
 
-def _check_training(train: TrainConfig, backend_name: str) -> None:
+def check_inputs(recipe: Recipe, steps: list[Step], *, corpus_given: bool = False) -> None:
+    """Check that local inputs exist: of sources that download nothing, and the rows of `[train]`.
+
+    Args:
+        recipe: the recipe.
+        steps: the steps that will be done.
+        corpus_given: whether a finished corpus is given.
+
+    Raises:
+        ConfigError: one does not exist.
+    """
+    for source in recipe.corpus.sources if "corpus" in steps and not corpus_given else ():
+        if not source.files:
+            expand_patterns([path for path in source.paths if is_local(path)])
+    train = recipe.train if "train" in steps else None
+    for path in (*train.data, *train.validation_data) if train else ():
+        if not Path(path).is_file():
+            raise ConfigError("there is no such file", where=path, fix="check train.data and train.validation_data")
+
+
+def _check_training(train: TrainConfig, backend: Backend, *, here: bool) -> None:
     """Raise ConfigError if a section has a value that is wrong whatever the data are."""
-    backend = load_backend(backend_name)
     backend_options(train, backend)
     check_task(train.task, backend.name, backend.tasks)
     check_features(train, backend.name, backend.features)
@@ -114,28 +140,23 @@ def _check_training(train: TrainConfig, backend_name: str) -> None:
     if train.steps:
         check_schedule(train.schedule, train.steps)
     fold_count(train)
-    if train.model.init:
+    if train.model.init and (here or not is_hub_name(train.model.init)):
         check_init(train)
-    for path in (*train.data, *train.validation_data):
-        if not Path(path).is_file():
-            raise ConfigError("there is no such file", where=path, fix="check train.data and train.validation_data")
 
 
-def _check_mask_token(recipe: Recipe, steps: list[Step], tokenizer: Path | None) -> None:
+def _check_mask_token(task: str, config: TokenizerConfig, steps: list[Step], tokenizer: Path | None) -> None:
     """Raise ConfigError if the tokenizer has, or will have, no mask token."""
-    config = recipe.tokenizer or TokenizerConfig()
     if "tokenizer" in steps:
-        known = bool(config.extended or special_tokens(config).mask)
-        where = "tokenizer.special"
+        has_one, where = bool(config.extended or special_tokens(config).mask), "tokenizer.special"
     else:
-        known, where = not tokenizer or bool(load_tokenizer(tokenizer).special.mask), str(tokenizer)
-    if not known:
-        what = f"{recipe.train.task if recipe.train else ''} needs a mask token, and the tokenizer has none"
-        raise ConfigError(what, where=where, fix='special = ["roberta"] or ["bert"] has one')
+        has_one, where = not tokenizer or bool(load_tokenizer(tokenizer).special.mask), str(tokenizer)
+    if not has_one:
+        what = f"{task} needs a mask token, and the tokenizer has none"
+        raise ConfigError(what, where=where, fix='special = ["roberta"] or ["bert"] has one; or train for clm')
 
 
 def _check_corpus(recipe: Recipe, steps: list[Step], given: Path | None) -> None:
-    """Raise ConfigError if the corpus lacks what later steps need of it, or inputs of it are missing."""
+    """Raise ConfigError if the corpus lacks what later steps need of it."""
     if given:
         words = bool(read_manifest(given).totals.get("words"))
     else:
@@ -144,14 +165,9 @@ def _check_corpus(recipe: Recipe, steps: list[Step], given: Path | None) -> None
             check_recipe_columns(mix.parts if mix else [], recipe.corpus, built.signals)
             words = built.segmenter.marks
     tokenizer = recipe.tokenizer or TokenizerConfig()
-    if "tokenizer" in steps and not tokenizer.source_list:
-        check_boundaries(tokenizer, str(given or "corpus.segmenter"), words=words)
-    if not given:
-        _check_inputs(recipe.corpus.sources)
-
-
-def _check_inputs(sources: Iterable[Source]) -> None:
-    """Raise ConfigError if a local input of a source that downloads nothing does not exist."""
-    for source in sources:
-        if not source.files:
-            expand_patterns([path for path in source.paths if is_local(path)])
+    if "tokenizer" not in steps or tokenizer.source_list:
+        return
+    try:
+        check_boundaries(tokenizer, str(given or recipe.name), words=words)
+    except ConfigError as error:
+        raise error.replace(fix='set corpus.segmenter, or tokenizer.boundaries = "none"') from error

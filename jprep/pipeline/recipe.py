@@ -188,8 +188,6 @@ def check_recipe(recipe: Recipe, where: str) -> None:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    if path.is_file() and (reader := reader_of(str(path))):
-        raise _text_as_recipe(path, reader)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
@@ -200,11 +198,18 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError("expected a recipe file, got a directory", where=str(path), fix=fix) from error
     except OSError as error:
         raise ConfigError(f"cannot read the recipe: {error.strerror}", where=str(path), fix="check the path") from error
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, error.object) from error
-    except tomllib.TOMLDecodeError as error:
-        fix = "docs/recipes.md has an example of each section"
-        raise ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise _not_a_recipe(path, error) from error
+
+
+def _not_a_recipe(path: Path, error: UnicodeDecodeError | tomllib.TOMLDecodeError) -> ConfigError:
+    """Return the error for a file that cannot be read as a recipe."""
+    if reader := reader_of(str(path)):
+        return _text_as_recipe(path, reader)
+    if isinstance(error, UnicodeDecodeError):
+        return _not_utf8(path, error.object)
+    fix = "docs/recipes.md has an example of each section"
+    return ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix)
 
 
 def _text_as_recipe(path: Path, reader: str) -> ConfigError:

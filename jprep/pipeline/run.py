@@ -266,11 +266,11 @@ def plan_run(
     )
 
 
-def check_plan(plan: RunPlan) -> None:
+def check_plan(plan: RunPlan, *, here: bool = True) -> None:
     """Check before the first step all that can be checked then; see `jprep.pipeline.early_checks.check_steps`."""
     corpus = plan.paths.corpus if plan.corpus_given else None
     tokenizer = None if "tokenizer" in plan.steps else plan.paths.tokenizer
-    check_steps(plan.recipe, plan.steps, plan.backend, corpus=corpus, tokenizer=tokenizer)
+    check_steps(plan.recipe, plan.steps, plan.backend, corpus=corpus, tokenizer=tokenizer, here=here)
 
 
 def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:

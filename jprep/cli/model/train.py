@@ -147,8 +147,9 @@ def train(
     inputs = RunInputs(run_name, chosen, run, tokenizer, dataset, mix)
     if dry_run:
         plan = plan_first_fold(loaded.train or {}, inputs) if all_folds else prepare_run(loaded.train, inputs, dry=True)
+        code = show_plan(plan, price, as_json=as_json)
         check_existing_run(plan.run, plan.job)
-        return show_plan(plan, price, as_json=as_json)
+        return code
     if all_folds:
         return _train_folds(loaded.train, inputs, restart=restart, as_json=as_json)
     prepared = prepare_run(loaded.train, inputs)

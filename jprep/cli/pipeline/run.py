@@ -97,14 +97,19 @@ def _show_changes(recipe: Path, plan: RunPlan) -> None:
 
 
 def _missing_here(plan: RunPlan) -> str:
-    """Check a plan; return what this machine lacks to do it, or ""."""
-    from jprep.errors import MachineError
+    """Check a plan; return what this machine lacks to do it, or "": the plan may be for another machine."""
+    from jprep.errors import ConfigError, MachineError
+    from jprep.pipeline.early_checks import check_inputs
     from jprep.pipeline.run import check_plan
 
     try:
-        check_plan(plan)
-    except MachineError as error:  # the plan may be for another machine
+        check_plan(plan, here=False)
+    except MachineError as error:
         return f"this machine cannot do it: {error.what}; {error.fix}"
+    try:
+        check_inputs(plan.recipe, plan.steps, corpus_given=plan.corpus_given)
+    except ConfigError as error:
+        return f"not on this machine: {error.where} ({error.what})"
     return ""
 
 

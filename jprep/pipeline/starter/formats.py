@@ -163,22 +163,33 @@ def refuse_other_formats(paths: Sequence[str], head: bytes = b"") -> None:
 
 
 def refuse_as_text(patterns: Sequence[str]) -> None:
-    """Refuse inputs of `jprep corpus build --text` whose suffix is that of another format.
+    """Refuse inputs of `jprep corpus build --text` if all of them have the suffix of another format.
 
     Args:
         patterns: files, patterns and URLs; those that match nothing are left to the build.
 
     Raises:
-        ConfigError: an input is of another format; the error names its option, or its reader.
+        ConfigError: they are of another format; the error names the option for the first, or its reader.
     """
-    for path in (path for pattern in patterns for path in (pattern, *_local_matches(pattern))):
+    paths = [path for pattern in patterns for path in _matches(pattern)]
+    if any(_is_text(path) for path in paths):
+        return
+    for path in paths:
         if reader := READERS.get(suffix_of(path)):
             fix = f"--{reader} {shlex.quote(path)}"
             raise ConfigError(f"these are {_NAMES[reader]}, not plain text", where=path, fix=fix)
         refuse_other_formats([path])
 
 
-def _local_matches(pattern: str) -> list[str]:
+def _is_text(path: str) -> bool:
+    try:
+        refuse_other_formats([path])
+    except ConfigError:
+        return False
+    return suffix_of(path) not in READERS
+
+
+def _matches(pattern: str) -> list[str]:
     with contextlib.suppress(ConfigError):
-        return expand_patterns([pattern]) if is_local(pattern) else []
+        return expand_patterns([pattern]) if is_local(pattern) else [pattern]
     return []

@@ -136,13 +136,11 @@ def prepare_run(
         raise ConfigError("the recipe has no [train] section", where=_WHERE, fix=fix)
     train, backend = parse_train_config(section, _WHERE), load_backend(inputs.backend_name)
     options = backend_options(train, backend)
-    if inputs.dataset:  # lists of its samples may be written to the run directory
-        check_output(run_directory(inputs.run))
+    check_output(run_directory(inputs.run))
     sources = find_hooks(train, backend)
     if train.checkpoint.mirror and not dry:
         check_mirror(train.checkpoint.mirror)
     job = _build_job(train, backend, options, sources, inputs, dry=dry)
-    check_output(run_directory(inputs.run))
     host, hosts = this_host(_python(backend, options, dry=dry)), hosts_of(train, backend, options)
     check_family(backend, job.model, options, Path(host.python))
     if hosts and hosts.number:

@@ -130,7 +130,7 @@ def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False) 
         run: the run directory.
         job: the job.
         say: called with a message for the user.
-        dry: do not record which files were hashed.
+        dry: read and write nothing: of files that would have to be hashed, only the size is compared.
 
     Raises:
         MismatchError: a file has changed; the message names it.
@@ -140,9 +140,11 @@ def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False) 
     fingerprints, files = _sources(run, job)
     fix = f"use the dataset and the tokenizer that the run began with, {OTHER_RUN}"
     refuse_mismatch(fingerprints, {"dataset": lock.dataset, "tokenizer": lock.tokenizer}, run, fix)
-    fix = f"restore the file, or use {OTHER_RUN}"
+    fix = f"use the options of the first command again, {OTHER_RUN}"
     refuse_mismatch(_number_of_files(files), _number_of_files(lock.files), run, fix)
-    for name, file in _read(run, files, say, dry=dry).items():
+    fix = f"restore the file, or use {OTHER_RUN}"
+    found = _without_reading(run, files, lock) if dry else _read(run, files, say)
+    for name, file in found.items():
         if file != lock.files.get(name):
             path = files[name].path
             shown = name if name.startswith(_PACKED) else path.name
@@ -150,8 +152,9 @@ def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False) 
 
 
 def _number_of_files(names: Iterable[str]) -> dict[str, int]:
-    """Return how many files of rows to train on there are, with a name for messages."""
-    return {"files in train.data": sum(name.startswith("data/") for name in names)}
+    """Return how many files of rows there are, by the key that names them."""
+    keys = [name.partition("/")[0] for name in names]
+    return {f"files in train.{key}": keys.count(key) for key in ("data", "validation_data")}
 
 
 def _sources(run: Path, job: Job) -> _Sources:
@@ -181,7 +184,17 @@ def _sources(run: Path, job: Job) -> _Sources:
     return _Sources(fingerprints, files)
 
 
-def _read(run: Path, files: Mapping[str, _Source], say: Say, *, dry: bool = False) -> dict[str, DataFile]:
+def _without_reading(run: Path, files: Mapping[str, _Source], lock: DataLock) -> dict[str, DataFile]:
+    """Return size and hash of each file; of one that would have to be read, the hash that the run began with."""
+    verified, found = _verified_files(run), dict[str, DataFile]()
+    for name, source in files.items():
+        look, known = _look(source.path), verified.get(name)
+        begun = lock.files[name].sha256 if name in lock.files else ""
+        found[name] = DataFile(look.size, known.sha256 if known and known.look == look else begun)
+    return found
+
+
+def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFile]:
     """Return size and hash of each file. Files whose state is unchanged since they were hashed are not read again."""
     verified, now = _verified_files(run), time.time_ns()
     looks = {name: _look(source.path) for name, source in files.items()}
@@ -194,7 +207,7 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say, *, dry: bool = Fals
         if source.sha256 and verified[name].sha256 != source.sha256:
             raise MismatchError(f"{name} was changed or damaged", where=str(source.path), fix=source.again)
     settled = {name: one for name, one in verified.items() if one.look.is_settled(now)}
-    if due and settled and not dry:
+    if due and settled:
         with contextlib.suppress(MachineError):  # only a cache: without it, files are hashed again
             write_atomic(run / VERIFIED, encode_checksummed(_VerifiedFiles(settled), indent=1))
     return {name: DataFile(looks[name].size, verified[name].sha256) for name in files}

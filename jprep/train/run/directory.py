@@ -55,7 +55,7 @@ _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _MODEL_KEYS = ("init", "pad_vocab")  # a path, and a key that no weight depends on
 _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
 _OTHER_OUTPUT = "give another --name or -o, or move this directory away"
-_FOLDS_HERE = "add --all-folds to train all folds; for one run, give another --name or -o"
+_FOLDS_HERE = "give another --name or -o; or --all-folds, if the recipe has train.labelled.folds"
 _OTHER_JOB = f"use the options of the first command again, {OTHER_RUN}"
 
 
@@ -341,9 +341,11 @@ def same_or_longer_job(job: Job, before: Job, run: Path, say: Say, *, dry: bool 
         say(f"this run had {before.steps:,} steps and is extended to {job.steps:,}")
         return longer
     refuse_changed_hooks(job, before, run)
-    check_data(run, job, say, dry=dry)
+    check_data(run, job, say, dry=True)
     refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
     refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": before.fingerprint}, run, _OTHER_JOB)
+    if not dry:
+        check_data(run, job, say)
     return msgspec.structs.replace(job, earlier=before.earlier)
 
 

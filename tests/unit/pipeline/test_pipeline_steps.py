@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jprep.errors import ConfigError
-from jprep.pipeline.early_checks import check_given, check_steps
+from jprep.pipeline.early_checks import check_given, check_inputs, check_steps
 from jprep.pipeline.output_paths import find_finished, output_paths
 from jprep.pipeline.recipe import Recipe, decode_recipe
 from jprep.pipeline.run import plan_run
@@ -72,13 +72,25 @@ def test_without_sources_it_asks_for_a_corpus() -> None:
         ({"corpus": CORPUS, "train": MLM, "tokenizer": {"special": ["gpt"]}}, "mlm needs a mask token"),
         ({"corpus": CORPUS, "train": CLM, "tokenizer": {"boundaries": "train"}}, "this corpus has no words"),
         ({"corpus": CORPUS}, "no file matches"),
-        ({"train": CLASSIFY, "tokenizer": {}, "corpus": CORPUS}, r"there is no such file\s+where: no\.jsonl"),
     ],
 )
 def test_a_typo_is_found_before_the_first_step(sections: dict[str, Any], said: str) -> None:
     made = recipe(**sections)
     with pytest.raises(ConfigError, match=said):
         check_steps(made, select_steps(made, "export"), "torch")
+
+
+def test_rows_that_do_not_exist_are_found_before_the_first_step() -> None:
+    with pytest.raises(ConfigError, match=r"there is no such file\s+where: no\.jsonl"):
+        check_inputs(recipe(train=CLASSIFY), ["train"])
+
+
+def test_a_plan_for_another_machine_needs_no_inputs_and_no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("check_mirror", "check_init", "worker_python"):
+        monkeypatch.setattr(f"jprep.pipeline.early_checks.{name}", lambda *_: pytest.fail("not on this machine"))
+    made = recipe(corpus=CORPUS | {"segmenter": "spaces"}, train=CLM | {"checkpoint": {"mirror": "s3://bucket/run"}})
+    monkeypatch.setattr("jprep.pipeline.early_checks.worker_python", lambda *_: None)
+    check_steps(made, select_steps(made, "export"), "torch", here=False)
 
 
 def test_given_outputs_that_do_not_exist_are_found_before_the_first_step(tmp_path: Path) -> None:
