@@ -14,6 +14,7 @@ from jprep.corpus.readers.wikitext.placeholders import LOST
 from jprep.corpus.readers.wikitext.templating.dates import day_number, month_number, whole_date, year_number
 from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
 from jprep.corpus.readers.wikitext.templating.formats import Lookup, TemplateFormat
+from jprep.corpus.readers.wikitext.templating.quantities import plain_number, unit_symbol
 from jprep.errors import ConfigError
 
 BUILTIN_FILES = (Path(__file__).parent / "templates.toml", Path(__file__).parent / "names.toml")
@@ -79,6 +80,9 @@ class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     infobox: InfoboxRules = InfoboxRules()
 
 
+_EXACT = frozenset(("unit",))
+"""Lookups whose keys keep their case: mW is not MW."""
+
 INFOBOX: list[TemplateFormat] = []
 """The formats of infoboxes."""
 
@@ -88,6 +92,8 @@ _COMPUTED: Mapping[str, Lookup] = {
     "year": year_number,
     "month": month_number,
     "day": day_number,
+    "number": plain_number,
+    "symbol": unit_symbol,
     "unknown": lambda _: LOST,
 }
 """Lookups without a list. `unknown` makes a template with this argument one whose text is unknown."""
@@ -126,7 +132,7 @@ class TemplateTable:
             self.disambiguation.update(file.disambiguation)
             for name, values in file.lookup.items():
                 self.lookups.setdefault(name, {}).update(values)
-        lookups = {**{name: _lookup(values) for name, values in self.lookups.items()}, **_COMPUTED}
+        lookups = {**{name: _lookup(name, values) for name, values in self.lookups.items()}, **_COMPUTED}
         self._formats.update((canonical_name(name), []) for name in self.disambiguation)
         for path, file in files:
             earlier, self._patterns = self._patterns, []
@@ -207,6 +213,8 @@ def _length(entry: tuple[re.Pattern[str], list[TemplateFormat]]) -> int:
     return len(entry[0].pattern)
 
 
-def _lookup(values: Mapping[str, str]) -> Lookup:
+def _lookup(name: str, values: Mapping[str, str]) -> Lookup:
+    if name in _EXACT:
+        return lambda key: values.get(key, "")
     folded = {key.casefold(): value for key, value in values.items()}
     return lambda key: folded.get(key.casefold(), "")
