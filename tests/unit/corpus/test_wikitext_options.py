@@ -158,6 +158,15 @@ def test_incomplete_sentences_are_counted() -> None:
     assert found == {"incomplete.sentences": 2, "incomplete.brackets": 1, "templates.unknown": 4}
 
 
+def test_coordinates_are_no_unknown_templates() -> None:
+    extractor = Extractor(ExtractorConfig())
+    source = "駅{{coord|35|N|139|E}}は町の駅。駅は{{coord|35|N|139|E}}に位置する。{{coord|35|N|139|E|display=t}}"
+    assert extractor.extract(source, "題") == "駅は町の駅。"
+    assert extractor.tally["templates.hidden"] == 3
+    assert extractor.tally["templates.unknown"] == 0
+    assert extractor.tally["incomplete.sentences"] == 1
+
+
 def test_a_table_of_ones_own_completes_a_sentence(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(
@@ -208,7 +217,12 @@ def test_the_longest_pattern_of_a_file_is_used_and_the_last_file_comes_first(tmp
     source = "{{lang-el-Latn|el|kinein}}、{{lang-de-short|Fluss}}、{{lang-en|river}}"
     assert extract(source) == "kinein、独: Fluss、英語: river"
     mine = tmp_path / "mine.toml"
-    mine.write_text('[[show]]\nformat = "<{1}>"\nnames = ["lang-*"]\n', encoding="utf-8")
+    names = '["x-y-z-*", "*longest"]'
+    mine.write_text(
+        f'[[show]]\nformat = "<{{1}}>"\nnames = ["lang-*"]\n[[show]]\nformat = "{{*}}"\nnames = {names}',
+        encoding="utf-8",
+    )
+    assert extract("{{x-y-z-longest}}", templates=[str(mine)]) == "X-y-z-"
     assert extract(source, templates=[str(mine)]) == "<el>、<Fluss>、<river>"
 
 
@@ -257,6 +271,7 @@ def test_missing_table_error_names_the_file(tmp_path: Path) -> None:
         ("{2+、}", {"1": "a", "2": "b", "3": "c", "x": "y"}, "b、c"),
         (r"\[{1}\]", {"1": "a"}, "[a]"),
         ("{1:up}", {"1": "a"}, "A"),
+        ("{1:up:twice}", {"1": "a"}, "AA"),
         ("–", {}, "–"),
         ("（{1|2}）", {"1": LOST, "2": "b"}, LOST),
         ("{1}（{2}）", {"1": "a", "2": LOST}, ""),
@@ -264,7 +279,7 @@ def test_missing_table_error_names_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_formats(source: str, arguments: dict[str, str], shown: str) -> None:
-    assert TemplateFormat(source, {"up": str.upper}).fill(arguments) == shown
+    assert TemplateFormat(source, {"up": str.upper, "twice": lambda value: value * 2}).fill(arguments) == shown
 
 
 def test_built_in_tables_have_no_duplicate_entries() -> None:

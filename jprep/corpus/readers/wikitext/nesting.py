@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.inline.links import LinkResolver
-from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, LINKED, PIPE
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, LINKED, LOST, PIPE, PLACE
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 
 MAX_DEPTH = 100
@@ -70,7 +70,7 @@ class NestingResolver:
                 text = _FLAT_LINK.sub(lambda match: _escape_arguments(self._links.resolve(match[1])), text)
             if len(text) == before:
                 break
-        text = self._parse(text) if has_nesting_signs(text) else text
+        text = (self._parse(text) if has_nesting_signs(text) else text).replace(PLACE, LOST)
         return text.replace(LINKED, "") if self._show_table else text
 
     def _parse(self, text: str) -> str:
@@ -152,7 +152,7 @@ class NestingResolver:
             self._push("{|")
         elif self._break_to("{|"):
             deep = len(self._stack) > MAX_DEPTH
-            content = self._pop()
+            content = self._pop().replace(PLACE, LOST)
             self._tally["tables"] += 1
             self._show(self._show_table(content) if self._show_table and not deep else f"\n{DROPPED}")
         else:

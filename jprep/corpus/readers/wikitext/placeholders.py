@@ -8,6 +8,9 @@ DROPPED = "\x01"
 LOST = "\x0f"
 """Marks the position of a template or parser function whose text is unknown. Other places treat it like `DROPPED`."""
 
+PLACE = "\x07"
+"""Marks the position of coordinates, up to the end of nesting: nothing in an infobox, `LOST` elsewhere."""
+
 GONE = DROPPED + LOST
 """Both marks of missing text, for character classes and for stripping."""
 
@@ -44,7 +47,7 @@ ROW_LINES = ROW_START, KEY_START, CELL_START = EMPTY + ROW, EMPTY + KEY, EMPTY +
 lines, cells pass through all other steps one by one; in the end, they become one paragraph."""
 
 _WORD_MARKS = "\x1f\x1e"
-_ALL = GONE + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + ROW + KEY + CELL + _WORD_MARKS
+_ALL = GONE + PLACE + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + ROW + KEY + CELL + _WORD_MARKS
 _DELETE = dict.fromkeys(map(ord, _ALL))
 
 

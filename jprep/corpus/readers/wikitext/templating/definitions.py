@@ -6,11 +6,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
 
-from jprep.corpus.readers.wikitext.placeholders import LOST
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST, PLACE
 from jprep.corpus.readers.wikitext.templating.dates import day_number, month_number, whole_date, year_number
 from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
 from jprep.corpus.readers.wikitext.templating.formats import Lookup, TemplateFormat
@@ -95,8 +96,11 @@ _COMPUTED: Mapping[str, Lookup] = {
     "number": plain_number,
     "symbol": unit_symbol,
     "unknown": lambda _: LOST,
+    "coordinates": lambda _: PLACE,
+    "in title": lambda display: DROPPED if display in ("title", "t") else "",
 }
-"""Lookups without a list. `unknown` makes a template with this argument one whose text is unknown."""
+"""Lookups without a list. `unknown` makes a template with this argument one whose text is unknown, `coordinates` one
+whose text is missing only in a sentence that cannot do without it. `in title` is nothing for other ways of display."""
 
 
 class TemplateTable:
@@ -123,7 +127,7 @@ class TemplateTable:
         self.labels: set[str] = set()
         self.disambiguation: set[str] = set()
         self._formats: dict[str, list[TemplateFormat]] = {}
-        self._patterns: list[tuple[re.Pattern[str], list[TemplateFormat]]] = []
+        self._patterns: list[tuple[int, re.Pattern[str], list[TemplateFormat]]] = []
         self.infobox = InfoboxRules()
         builtin = (*BUILTIN_FILES, INFOBOX_FILE) if infoboxes else BUILTIN_FILES
         files = [(path, self._read(path)) for path in (*builtin, *map(Path, paths))]
@@ -135,11 +139,11 @@ class TemplateTable:
         lookups = {**{name: _lookup(name, values) for name, values in self.lookups.items()}, **_COMPUTED}
         self._formats.update((canonical_name(name), []) for name in self.disambiguation)
         for path, file in files:
-            earlier, self._patterns = self._patterns, []
+            earlier, self._patterns = self._patterns, []  # longer names come first: `lang-*` matches `lang-*-short`
             for number, show in enumerate(file.show, 1):
                 self._enter(show, lookups, f"{path}, [[show]] number {number}")
             self._enter_infoboxes(file.infobox)
-            self._patterns = sorted(self._patterns, key=_length, reverse=True) + earlier
+            self._patterns = sorted(self._patterns, key=itemgetter(0), reverse=True) + earlier
         self._folded = {name.casefold(): formats for name, formats in self._formats.items()}
 
     def find(self, name: str) -> TemplateEntry | None:
@@ -150,7 +154,7 @@ class TemplateTable:
         head, colon, rest = name.partition(":")
         if colon and (formats := self._folded.get(f"{head.casefold()}:*")) is not None:
             return rest.strip(), formats
-        for pattern, formats in self._patterns:
+        for _, pattern, formats in self._patterns:
             if match := pattern.fullmatch(name):
                 return match[1].strip(), formats
         return None
@@ -188,7 +192,7 @@ class TemplateTable:
         for name in names:
             if "*" in name and not name.endswith(":*"):
                 pattern = re.escape(name).replace(r"\*", "(.*)", 1)
-                self._patterns.insert(0, (re.compile(pattern, re.I | re.S), formats))
+                self._patterns.insert(0, (len(name), re.compile(pattern, re.I | re.S), formats))
             else:
                 self._formats[canonical_name(name)] = formats
 
@@ -206,11 +210,6 @@ def canonical_name(name: str) -> str:
     """Return the name of a template as MediaWiki normalizes it: spaces for underscores, first letter in upper case."""
     name = " ".join(name.replace("_", " ").split())
     return name[:1].upper() + name[1:]
-
-
-def _length(entry: tuple[re.Pattern[str], list[TemplateFormat]]) -> int:
-    """Return the length of a pattern. Longer ones come first: `lang-*` matches what `lang-*-short` does."""
-    return len(entry[0].pattern)
 
 
 def _lookup(name: str, values: Mapping[str, str]) -> Lookup:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, LOST, PLACE
 from jprep.corpus.readers.wikitext.templating.conditions import CONDITIONS, EDGE, SHOWN_EDGE, TextArguments
 from jprep.corpus.readers.wikitext.templating.definitions import (
     INFOBOX,
@@ -21,6 +21,7 @@ _PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレー�
 _NO_TEXT = frozenset(("#tag", "#babel", "#coordinates", "#related", "#seo"))
 """Parser functions that show a note, a box or nothing."""
 
+_COUNTERS = {LOST: "templates.unknown", PLACE: "templates.hidden", DROPPED: "templates.hidden"}
 _NOT_CACHED: TemplateEntry = ("", [])
 _MAX_CACHED_NAMES = 20_000  # limits memory: names repeat, but a dump contains very many
 
@@ -64,10 +65,10 @@ class TemplateExpander:
             arguments[WILDCARD_KEY], arguments[TITLE_KEY] = star, self.title
             for format in formats:
                 if shown := format.fill(arguments):
-                    self._tally["templates.unknown" if shown == LOST else "templates.expanded"] += 1
+                    self._tally[_COUNTERS.get(shown, "templates.expanded")] += 1
                     return shown
         if self._show_infobox and formats is INFOBOX:
-            return self._show_infobox(_arguments(rest))
+            return self._show_infobox(_arguments(rest.replace(PLACE, DROPPED)))
         self._tally["templates.hidden"] += 1
         return LOST if formats and LOST in content else DROPPED
 

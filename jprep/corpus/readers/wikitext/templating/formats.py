@@ -17,9 +17,10 @@ class TemplateFormat:
     """A compiled format.
 
     `{key}` is the argument of that name or number, `{a|b}` the first one that is not empty, `{key:lookup}` the value
-    of the argument in a lookup, `{2+sep}` all arguments from the second on, joined by `sep`, `{*}` the text matched by
-    `*` in the name of the template, `{@title}` the title of the page. Text in `[…]` is left out if a field in it is
-    empty. If a field outside of brackets is empty, the result is empty. A backslash escapes a special character.
+    of the argument in a lookup, or in several, one after the other (`{key:lookup:lookup}`), `{2+sep}` all arguments
+    from the second on, joined by `sep`, `{*}` the text matched by `*` in the name of the template, `{@title}` the title
+    of the page. Text in `[…]` is left out if a field in it is empty. If a field outside of brackets is empty, the
+    result is empty. A backslash escapes a special character.
 
     Args:
         source: the format as written in the table.
@@ -69,21 +70,25 @@ class _Field:
     """One alternative of a field: an argument, optionally with a lookup."""
 
     def __init__(self, source: str, lookups: Mapping[str, Lookup]) -> None:
-        key, _, lookup = source.partition(":")
+        key, *names = source.split(":")
         self._key, plus, self._separator = key.partition("+")
         self._many = bool(plus)
         if self._many and not self._key.isdecimal():
             raise ValueError(f"the field {source!r} does not begin with a number")
-        if lookup and lookup not in lookups:
-            raise ValueError(f"unknown lookup {lookup!r}")
-        self._lookup = lookups[lookup] if lookup else str
+        if unknown := [name for name in names if name not in lookups]:
+            raise ValueError(f"unknown lookup {unknown[0]!r}")
+        self._lookups = [lookups[name] for name in names]
 
     def value(self, arguments: Mapping[str, str]) -> str:
         if not self._many:
-            value = arguments.get(self._key, "")
-            return self._lookup(value) if value else ""
+            return self._looked_up(arguments.get(self._key, ""))
         numbered = (arguments.get(str(n), "") for n in range(int(self._key), len(arguments) + 1))
-        return self._separator.join(self._lookup(value) for value in numbered if value)
+        return self._separator.join(self._looked_up(value) for value in numbered if value)
+
+    def _looked_up(self, value: str) -> str:
+        for lookup in self._lookups:
+            value = value and lookup(value)
+        return value
 
 
 def _all_lost(pieces: list[str | list[_Field]], values: list[str]) -> bool:
