@@ -177,6 +177,12 @@ def test_repeated_cells_finish(opener: str) -> None:
     assert not any(sign in text for sign in ("[[", "{|", "|}", *MARKS))
 
 
+@pytest.mark.parametrize("opener", ["<ref>", "<ref>|</ref>", "<ref |", "<b |", "<!--", "[[|", "<poem>", "</ref"])
+def test_repeated_captions_finish(opener: str) -> None:
+    text = Extractor(ExtractorConfig(captions=True)).extract(f"<gallery>\na|{opener * 50_000}\n</gallery>", "題")
+    assert not any(sign in text for sign in ("[[", "<ref", *MARKS))
+
+
 @given(st.text(st.sampled_from("' \n川ab"), max_size=40))
 def test_bold_italic_removes_apostrophes_only(text: str) -> None:
     shown = remove_bold_italic(text)

@@ -61,6 +61,24 @@ def test_options_of_a_gallery_are_no_captions() -> None:
     assert extract(source, captions=True) == "説明\n川と池\n左\na=b"
 
 
+@pytest.mark.parametrize(
+    ("source", "caption"),
+    [
+        ("文<ref>[http://x.jp 報告|記事]</ref>|alt=x", "文"),
+        ("文<ref name='a|b' />", "文"),
+        ("<ref>a|b</ref>文<ref>c|d</ref>", "文"),
+        ("絶対値<math>|x|</math>の図", "絶対値|x|の図"),
+        ("<nowiki>a|b</nowiki>", "a|b"),
+        ("<span title='x|y'>語</span>", "語"),
+        ("<!-- a|b -->説", "説"),
+        ("左|右", "右"),
+    ],
+)
+def test_signs_within_elements_do_not_cut_captions(source: str, caption: str) -> None:
+    gallery = f"<gallery>\na.jpg|{source}\n</gallery>"
+    assert extract(gallery, captions=True, math=True) == caption
+
+
 def test_captions_can_end_in_an_external_link() -> None:
     assert extract("[[File:a.jpg|thumb|説明[http://c.jp d]]]本文", captions=True) == "説明d\n本文"
 

@@ -120,7 +120,7 @@ class ElementResolver:
         if name in _MATH and self._config.math:
             return self._literal(" ".join(inner.split()))
         if name == "gallery" and self._config.captions:
-            return gallery_captions(inner)
+            return gallery_captions(self._replace_elements(inner, _RAW))
         return DROPPED if name not in ("!--", "rp", "includeonly") else ""
 
     def _literal(self, inner: str) -> str:
