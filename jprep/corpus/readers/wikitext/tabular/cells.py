@@ -9,6 +9,9 @@ from jprep.corpus.readers.wikitext.placeholders import EMPTY, GONE, LINKED, ROW_
 _SPACES = " \t\u3000"
 _LIST_MARKUP = "*#:;" + _SPACES
 _TAGGED_CELL = re.compile(r"\n[ \t]*\|(?=(?:<[a-z/][^<>\n]*+>)+[-+}])", re.I)
+_REST = re.compile(r"!!(?!!)")
+"""Begins the rest of a line of headers, in which a list began lines of its own."""
+
 _LINKED_LINE = re.compile(r"\n[ \t]*[|!][^\n\[]*+(?:\[(?!\[)[^\n\[]*+)*\[\[[^\n]*+")
 _LINKED_CELL = re.compile(r"(?:\n[ \t]*(?:\|\+|[|!](?![-}]))|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*\[\[)")
 
@@ -85,7 +88,8 @@ def _add(rows: list[Row], line: str) -> None:
         if rows[-1].caption:
             rows.append(Row())
         header = bare[0] == "!"
-        _add_cells(rows[-1], bare[1:].replace("!!", "||") if header else bare[1:], header)
+        text = bare[2 if _REST.match(bare) else 1 :]
+        _add_cells(rows[-1], text.replace("!!", "||") if header else text, header)
     elif rows[-1].cells:
         rows[-1].cells[-1].lines.append(line.lstrip(_LIST_MARKUP))
     elif bare:

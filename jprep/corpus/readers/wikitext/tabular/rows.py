@@ -150,10 +150,19 @@ def _header_rows(rows: list[GridRow], at: int, again: bool) -> int:
 
 
 def _continues(row: GridRow, above: GridRow, rows: list[GridRow]) -> bool:
-    """Return whether a row below headers is one of headers, too: no title, and numbers only below wide headers."""
-    wide = {column for cell in above.cells if cell.width > 1 for column in range(cell.column, cell.column + cell.width)}
-    numbers = (cell.column for cell in row.own if _NUMBER.fullmatch(cell.text))
-    return wide.issuperset(numbers) and not _is_title(row, rows, again=True)
+    """Return whether a row below headers is one of headers, too: no title, and numbers only below wide headers.
+
+    A wide header below a wide one, beside an empty cell, is no title here.
+    """
+    wide = {column for cell in above.cells if cell.width > 1 for column in _columns(cell)}
+    if not wide.issuperset(cell.column for cell in row.own if _NUMBER.fullmatch(cell.text)):
+        return False
+    below = (column for cell in row.own if not cell.empty for column in _columns(cell))
+    return (row.cells[0].empty and wide.issuperset(below)) or not _is_title(row, rows, again=True)
+
+
+def _columns(cell: GridCell) -> range:
+    return range(cell.column, cell.column + cell.width)
 
 
 def _is_header(row: GridRow) -> bool:
@@ -166,7 +175,7 @@ def _keys(rows: list[GridRow]) -> dict[int, str]:
     found: dict[int, list[str]] = {}
     for row in rows:
         for cell in row.cells:
-            for column in range(cell.column, cell.column + cell.width):
+            for column in _columns(cell):
                 texts = found.setdefault(column, [])
                 if cell.text not in texts and not cell.empty and len(cell.text) <= MAX_KEY:
                     texts.append(cell.text)
@@ -190,7 +199,7 @@ def _cells(cells: list[GridCell], keys: dict[int, str]) -> Iterator[str]:
 
 def _key(cell: GridCell, keys: dict[int, str]) -> str:
     """Return the headers above a cell."""
-    names = dict.fromkeys(keys.get(column, "") for column in range(cell.column, cell.column + cell.width))
+    names = dict.fromkeys(keys.get(column, "") for column in _columns(cell))
     return "・".join(filter(None, names)) if len(names) < 4 else ""
 
 
