@@ -49,6 +49,9 @@ _LOSSES = (
     (rf"{_NOUN}[はが]", rf"(?:{_UNIT}){_BEHIND_UNIT}|{_COUNTER}{_BEHIND_COUNTER}"),
     (_START, rf"(?:{_UNIT}){_BEHIND_UNIT}"),
     ("、", rf"(?:{_UNIT}|{_COUNTER}){_ENDS}|{_BY}"),
+    # A number of years.
+    (r"(?<!れ)から|以来", r"年(?:が(?:経|た[ちっつ]|過ぎ)|間?にわた|間続|にな[りるっ])"),  # not それから、年が経った
+    (rf"現在|{_NOUN}は", rf"歳{_BEHIND_UNIT}|年にな[りるっ]"),
     # A name before its particle.
     (_START, _PARTICLE),
     (rf"(?:{_NOUN}|{_MEASURE})は", rf"{_OBJECT}|{_BY}|{_COPULA}|[がのに][^{_KANA}、，]"),
