@@ -90,6 +90,9 @@ def test_links_can_show_their_targets() -> None:
 
 def test_targets_are_titles() -> None:
     source = "[[京都_市|京]]、[[京都%E5%B8%82#川|京]]、[[京都__市_#川|京]]、[[100%|全部]]、[[京都市]]"
+    assert extract("[[京都  市|京]]、[[ 京都 |京]]、[[京都 市\u3000|京]]、[[ 川 ]]、[[a b c]]", links="target") == (
+        "京都 市、京都、京都 市、川、a b c"
+    )
     assert extract(source, links="target") == "京都 市、京都市、京都 市、100%、京都市"
 
 

@@ -15,10 +15,10 @@ from jprep.corpus.readers.wikitext.placeholders import APOSTROPHE, DROPPED, PIPE
 
 SIMPLE_LINKS = {
     "label": re.compile(r"\[\[(?!//)(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:'%\n]+)\]\]"),
-    "target": re.compile(r"\[\[(?!//)([^\[\]{}|<>:#'%_\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
+    "target": re.compile(r"\[\[(?!//)((?:[^\[\]{}|<>:#'%_\s]++ )*+[^\[\]{}|<>:#'%_\s]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
 }
-"""Patterns of links without nested mark-up, colon, apostrophe or percent sign, and of targets without underscore.
-Group 1 is the shown text."""
+"""Patterns of links without nested mark-up, colon, apostrophe or percent sign, and of targets whose spaces are
+normalized. Group 1 is the shown text."""
 
 NAMESPACES: Mapping[str, int] = {
     **dict.fromkeys(("media", "メディア"), -2),
