@@ -189,10 +189,10 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
-def test_wrong_usage_is_explained(arguments: list[str], said: str, sample: Path, tmp_path: Path, jprep: Run) -> None:
+def test_wrong_usage_is_explained(arguments: list[str], said: str, inputs: Path, tmp_path: Path, jprep: Run) -> None:
     for name in ("rows.jsonl", "rows.parquet"):
-        (sample / name).touch()
-    output = jprep("corpus", "build", *arguments, "-o", tmp_path / "out", code=2, cwd=sample)
+        (inputs / name).touch()
+    output = jprep("corpus", "build", *arguments, "-o", tmp_path / "out", code=2, cwd=inputs)
     assert said in output.stderr and "Traceback" not in output.stderr
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
