@@ -153,7 +153,7 @@ def with_tiny_values(recipe: Recipe, where: str) -> Recipe:
     try:
         raw = merge_tables(msgspec.to_builtins(recipe), recipe.tiny)
     except ConfigError as error:
-        raise ConfigError(error.what, where=where, fix=error.fix) from error
+        raise error.replace(where=where) from error
     return decode_recipe(raw, where=where)
 
 
@@ -303,7 +303,7 @@ def _check_executor(ref: ExecutorRef | None, where: str) -> None:
     try:
         choose_executor(ref)
     except ConfigError as error:
-        raise ConfigError(error.what, where=f"{where}, {error.where}", fix=error.fix) from error
+        raise error.replace(where=f"{where}, {error.where}") from error
     except JprepError:  # it needs a package that is not installed here
         return
 
@@ -318,7 +318,7 @@ def _check_backend(name: str, options: Mapping[str, Any], where: str) -> None:
     try:
         parse_options(backend, options)
     except ConfigError as error:
-        raise ConfigError(error.what, where=f"{where}, {error.where}", fix=error.fix) from error
+        raise error.replace(where=f"{where}, {error.where}") from error
 
 
 def _is_known(kind: str, name: str, where: str) -> bool:

@@ -48,7 +48,9 @@ def _beside(error: JprepError, file: Path | None) -> str:
 
 def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None, restart: bool) -> str:
     """Return where to set the option that fixes an error; "" if none does."""
-    for number, source in enumerate(recipe.corpus.sources if error.setting else ()):
+    if not error.setting:
+        return ""
+    for number, source in enumerate(recipe.corpus.sources):
         if _reads(source, error.where) and (table := _table(source.reader, error.setting)):
             if file:
                 then = "\n         then add --restart" if restart and _RESTART not in current_words() else ""
@@ -74,13 +76,13 @@ def _reads(source: Source, where: str) -> bool:
     return False
 
 
-def _table(reader: StepRef, setting: Setting | None) -> str:
+def _table(reader: StepRef, setting: Setting) -> str:
     """Return the reader's table in TOML, with an option set; "" if the reader has no such option."""
     from jprep.corpus.config import step_name
     from jprep.plugins import plugins
 
     config = plugins().get("reader", step_name(reader)).Config()
-    if setting is None or setting.name not in config.__struct_fields__:
+    if setting.name not in config.__struct_fields__:
         return ""
     options: dict[str, Any] = {"use": reader} if isinstance(reader, str) else dict(reader)
     larger = 2 * options.get(setting.name, getattr(config, setting.name)) if setting.value is None else setting.value

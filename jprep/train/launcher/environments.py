@@ -173,7 +173,7 @@ def worker_python(backend: Backend, options: Any = None, folder: Path | None = N
         fix = f"jprep backends install {environment.install}"
         raise NotInstalledError(what, where=str(environment_path(environment.name, folder)), fix=fix) from error
     except MachineError as error:
-        raise type(error)(f"the backend {backend.name}: {error.what}", where=error.where, fix=error.fix) from error
+        raise error.replace(what=f"the backend {backend.name}: {error.what}") from error
     return Path(sys.executable)
 
 

@@ -131,7 +131,7 @@ class Family(ABC):
         try:
             self.check(config)
         except ConfigError as error:
-            raise ConfigError(error.what, where=error.where or where, fix=error.fix) from error
+            raise error.replace(where=error.where or where) from error
         return config
 
     def defaults(self) -> dict[str, Any]:
