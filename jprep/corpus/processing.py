@@ -145,7 +145,7 @@ def filter_batch(
         for index, dropped in rejected.items():
             results[places[index]] = dropped
         places = [place for index, place in enumerate(places) if index not in rejected]
-    keep_signals(batch, signals)
+    measure_signals(batch, signals)
     return results
 
 
@@ -205,11 +205,11 @@ def measure_changed(items: Iterable[Document | Reject], signals: Sequence[Signal
     counted = [signal.key for signal in signals]
     for batch in document_batches(items):
         docs = [item for item in batch if isinstance(item, Document) and not (item.signals or item.line_signals)]
-        keep_signals(TextBatch(docs, counted), signals)
+        measure_signals(TextBatch(docs, counted), signals)
         yield from batch
 
 
-def keep_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
+def measure_signals(batch: TextBatch, signals: Sequence[Signal]) -> None:
     """Set `Document.signals` and `Document.line_signals`, rounded to 32 bits as a corpus stores them."""
     if not len(batch):
         return
@@ -310,7 +310,7 @@ def take_tally(kind: str, step: Step) -> dict[str, int]:
     return counts
 
 
-def refuse_changed_file(step: Step, source_file: str) -> None:
+def refuse_changed_step_file(step: Step, source_file: str) -> None:
     """Check that the user's file that defines a step is the one that the fingerprint was made with.
 
     Args:
@@ -325,7 +325,7 @@ def refuse_changed_file(step: Step, source_file: str) -> None:
         raise InputError(what, where=f"class {type(step).__name__}", fix="run the build again with --restart")
 
 
-def refuse_changed_files(steps: Sequence[Step], before: Sequence[str]) -> list[str]:
+def refuse_changed_steps(steps: Sequence[Step], before: Sequence[str]) -> list[str]:
     """Check that the steps of a stage are those that the fingerprint was made with: their code, word lists and models.
 
     Args:

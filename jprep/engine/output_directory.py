@@ -16,7 +16,7 @@ from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.consumed import consume_files
 from jprep.engine.manifest import write_manifest
 from jprep.engine.output_kinds import INDEX, KINDS, STATE, USAGE, OutputKind, find_outputs, is_unused
-from jprep.engine.output_paths import find_other_file, refuse_remote
+from jprep.engine.output_paths import describe_non_directory, refuse_remote
 from jprep.engine.runner import DRIVER, RECEIPTS, Executor, ProgressReporter, read_made_from, refuse_mismatch, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.engine.usage import UsageRecorder
@@ -94,7 +94,7 @@ class OutputDirectory:
             raise write_error(error, self.path) from error
 
     def _check(self) -> None:
-        if problem := find_other_file(self.path):
+        if problem := describe_non_directory(self.path):
             raise self._refusal(f"expected a directory, found {problem}")
         if not self.path.exists():
             return

@@ -28,7 +28,7 @@ def check_output_file(path: Path) -> None:
     """
     refuse_remote(path)
     try:
-        problem = _no_file(path)
+        problem = _describe_non_file(path)
     except OSError as error:
         raise write_error(error, path) from error
     if problem:
@@ -70,7 +70,7 @@ def _remote(text: str) -> ConfigError:
     return ConfigError(what, where=text, fix=fix)
 
 
-def find_other_file(path: Path) -> str:
+def describe_non_directory(path: Path) -> str:
     """Return what exists at a path that cannot become a directory, or ""; see `OutputDirectory.check`."""
     try:  # one look: another process may create it at this moment
         return "" if stat.S_ISDIR(path.stat().st_mode) else "a file"
@@ -80,7 +80,7 @@ def find_other_file(path: Path) -> str:
         return f"a symbolic link to {path.readlink()}, which does not exist" if path.is_symlink() else ""
 
 
-def _no_file(path: Path) -> str:
+def _describe_non_file(path: Path) -> str:
     if path.is_dir():
         return f"a directory ({', '.join(map(str, find_outputs(path))) or 'of other files'})"
     if path.is_symlink() and not path.exists():

@@ -81,7 +81,7 @@ def export_text_files(
     if lines_per_file < 1:
         raise ConfigError("a file must have at least one line", where="lines_per_file", fix="e.g. 1000000")
     directory = OutputDirectory(out, CORPUS_EXPORT, files=_FILES)
-    count = CountStage(corpus, manifest, form)
+    count = CountLinesStage(corpus, manifest, form)
     made_from = plain(count.fields() | {"lines_per_file": lines_per_file})
     with directory.claim():
         if finished := _finished(directory, made_from):
@@ -103,7 +103,7 @@ def export_text_files(
     return exported
 
 
-class CountStage(Stage):
+class CountLinesStage(Stage):
     """Counts the lines of each shard of a corpus.
 
     Args:
@@ -157,7 +157,7 @@ class WriteStage(Stage):
     name = "files"
     title = "writing files"
 
-    def __init__(self, count: CountStage, lines: list[int], size: int) -> None:
+    def __init__(self, count: CountLinesStage, lines: list[int], size: int) -> None:
         self._count, self._size = count, size
         self._starts = [0, *accumulate(lines)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jprep.corpus.document import Document
-from jprep.corpus.processing import document_batches, filter_batch, refuse_changed_files, take_tally
+from jprep.corpus.processing import document_batches, filter_batch, refuse_changed_steps, take_tally
 from jprep.corpus.refilter.request import FilterRequest, RefilterSteps
 from jprep.corpus.segmenters.none import NoSegmenter
 from jprep.corpus.signals.batch import TextBatch
@@ -54,7 +54,7 @@ class RefilterStage(Stage):
     def steps(self) -> RefilterSteps:
         """The steps of this process."""
         steps = RefilterSteps(self._request, self._manifest)
-        self._step_hashes = refuse_changed_files(steps.all(), self._step_hashes)
+        self._step_hashes = refuse_changed_steps(steps.all(), self._step_hashes)
         return steps
 
     def __getstate__(self) -> dict[str, Any]:

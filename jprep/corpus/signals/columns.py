@@ -38,5 +38,5 @@ def _described(signal: Signal) -> dict[str, Any]:
 
 
 def signal_hash(described: Mapping[str, Any]) -> str:
-    """Return the hash of a signal as a fingerprint describes it, see `jprep.corpus.processing.refuse_changed_files`."""
+    """Return the hash of a signal as a fingerprint describes it, see `jprep.corpus.processing.refuse_changed_steps`."""
     return fingerprint({key: value for key, value in described.items() if key != "columns"})

@@ -13,7 +13,7 @@ from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.decontamination.test_sets import describe_test_sets
 from jprep.corpus.dedup.near.signatures import describe_signatures
 from jprep.corpus.input_files import InputFile, contents_by_path
-from jprep.corpus.processing import DocumentProcessor, refuse_changed_files
+from jprep.corpus.processing import DocumentProcessor, refuse_changed_steps
 from jprep.corpus.signals.columns import check_columns, describe_signals
 from jprep.corpus.signals.per_line import make_signals
 from jprep.corpus.stages.sources import make_reader
@@ -128,7 +128,7 @@ class ReadPlan:
     def steps(self) -> CorpusSteps:
         """The steps of this process. While they are open, every byte read from an input is checked against its hash."""
         steps = CorpusSteps(self.config, "none" if needs_dedup(self.config) else self.config.segmenter)
-        self._step_hashes = refuse_changed_files(steps.all(), self._step_hashes)
+        self._step_hashes = refuse_changed_steps(steps.all(), self._step_hashes)
         self.expect_inputs()
         return steps
 

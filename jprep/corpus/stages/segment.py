@@ -17,8 +17,8 @@ from jprep.corpus.processing import (
     drop_lines,
     drop_sentences,
     measure_changed,
-    refuse_changed_file,
-    refuse_changed_files,
+    refuse_changed_step_file,
+    refuse_changed_steps,
     reject,
     take_tally,
 )
@@ -97,14 +97,14 @@ class SegmentStage(Stage):
     @cached_property
     def _step(self) -> Segmenter:
         step: Segmenter = make_step("segmenter", self._segmenter)
-        refuse_changed_file(step, self._made_from["segmenter"]["provenance"].get(PROVENANCE, ""))
+        refuse_changed_step_file(step, self._made_from["segmenter"]["provenance"].get(PROVENANCE, ""))
         return step
 
     @cached_property
     def _signals(self) -> list[Signal]:
         recipe = self._recipe_signals
         signals = make_signals(recipe.of_documents, recipe.of_lines)
-        refuse_changed_files(signals, [signal_hash(each) for each in recipe.described])
+        refuse_changed_steps(signals, [signal_hash(each) for each in recipe.described])
         return signals
 
     def __getstate__(self) -> dict[str, Any]:

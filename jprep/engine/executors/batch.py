@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from jprep.engine.executors.protocols import ShownScript
-from jprep.engine.executors.queued import OpenQueue, QueueWriter, Submitted, jprep_command
+from jprep.engine.executors.queued import OpenQueue, QueueExecutor, Submitted, jprep_command
 from jprep.engine.queue.failures import Failure, clear_failures, read_failures
 from jprep.engine.queue.jobs import Jobs, Round, read_jobs, write_jobs
 from jprep.engine.queue.manifest import LOGS
@@ -55,7 +55,7 @@ class BatchOptions(Resources, frozen=True):
     python: str = ""
 
 
-class Batch(QueueWriter):
+class Batch(QueueExecutor):
     """Submits the queue of a stage as an array job.
 
     Args:

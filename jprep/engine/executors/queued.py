@@ -57,7 +57,7 @@ class OpenQueue(msgspec.Struct, frozen=True):
         return self.folder.parent.parent.parent
 
 
-class QueueWriter(ABC):
+class QueueExecutor(ABC):
     """An executor whose tasks are done by `jprep work`.
 
     Args:
@@ -158,7 +158,7 @@ class QueueOptions(ConfigSection, frozen=True):
     poll: float = 5.0
 
 
-class Queue(QueueWriter):
+class Queue(QueueExecutor):
     """The executor `queue`: processes that something else starts do the tasks.
 
     Args:

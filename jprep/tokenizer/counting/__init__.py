@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # pyarrow is imported when counting starts
     from jprep.tokenizer.counting.merging import SumStage
     from jprep.tokenizer.counting.sequence_stages import CountSequencesStage
     from jprep.tokenizer.counting.sources import CountedSource, CountSourcesStage, SourceReceipts
-    from jprep.tokenizer.counting.stages import CountStage
+    from jprep.tokenizer.counting.stages import CountUnitsStage
 
 _EMPTY_FILE, _SHOWN = hashlib.sha256(b"").hexdigest(), 5
 
@@ -85,10 +85,10 @@ def count_corpus(
         MismatchError: `root` belongs to other work.
     """
     from jprep.tokenizer.counting.merging import SUMMING, MergeCountsStage
-    from jprep.tokenizer.counting.stages import CountStage
+    from jprep.tokenizer.counting.stages import CountUnitsStage
 
     _check_words(corpus, config)
-    counting = CountStage(corpus, config, held_out)
+    counting = CountUnitsStage(corpus, config, held_out)
     run = _Run(config, root, executor, progress)
     summing, counted, summed = run.count(counting, SUMMING)
     merged = run(MergeCountsStage(summing, counted, summed))
@@ -169,7 +169,7 @@ class _Run:
         return run_stage(stage, self._root, self._root / stage.name, self._executor, self._progress)
 
     def count(
-        self, counting: CountStage | CountSequencesStage, name: str
+        self, counting: CountUnitsStage | CountSequencesStage, name: str
     ) -> tuple[SumStage, list[Receipt], list[Receipt]]:
         """Count into runs and sum these; return the second stage, and the receipts of both."""
         from jprep.tokenizer.counting.merging import SumStage
@@ -179,7 +179,7 @@ class _Run:
         return summing, counted, self.sum(summing, counting, name)
 
     def sum(
-        self, summing: SumStage, counting: CountStage | CountSequencesStage | CountSourcesStage, name: str
+        self, summing: SumStage, counting: CountUnitsStage | CountSequencesStage | CountSourcesStage, name: str
     ) -> list[Receipt]:
         """Sum runs, and delete them; return the receipts."""
         from jprep.engine.consumed import consume_files
@@ -189,7 +189,7 @@ class _Run:
         consume_files(self._root, summing.runs, readers, counting.runs_folder)
         return summed
 
-    def with_sequences(self, done: UnitCounts, counting: CountStage, merged: list[Receipt]) -> UnitCounts:
+    def with_sequences(self, done: UnitCounts, counting: CountUnitsStage, merged: list[Receipt]) -> UnitCounts:
         """Count the sequences of frequent words, too."""
         from jprep.engine.runner import list_outputs, sum_counts
         from jprep.io.verified_files import verify_file

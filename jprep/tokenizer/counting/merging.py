@@ -27,7 +27,7 @@ from jprep.tokenizer.counting.results import (
     write_results,
 )
 from jprep.tokenizer.counting.sorted_runs import KeyRange, UnitRows, commit_run, divide_keys, merge_runs, read_run
-from jprep.tokenizer.counting.stages import KEYS, RUNS, SAMPLES, CountStage
+from jprep.tokenizer.counting.stages import KEYS, RUNS, SAMPLES, CountUnitsStage
 
 UNITS, CHARACTERS = "units", "characters"
 
@@ -182,5 +182,5 @@ def select_top(files: Iterable[Output], most: int, root: Path) -> TopUnits:
     return top
 
 
-STAGES = (CountStage.name, SUMMING, MergeCountsStage.name)
+STAGES = (CountUnitsStage.name, SUMMING, MergeCountsStage.name)
 """The names of the stages that count the units of a corpus."""

@@ -14,7 +14,7 @@ from jprep.tokenizer.counting.merging import UNITS, SingleTaskStage, SumStage, s
 from jprep.tokenizer.counting.results import write_units
 from jprep.tokenizer.counting.sequences import VERSION, SequenceFinder, frequent_words, symbol_count
 from jprep.tokenizer.counting.sorted_runs import exact_sum
-from jprep.tokenizer.counting.stages import RUNS, CountStage, count_into_run
+from jprep.tokenizer.counting.stages import RUNS, CountUnitsStage, count_into_run
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 
 SUMMING = "sequence-summing"
@@ -34,7 +34,7 @@ class CountSequencesStage(Stage):
     title = "counting sequences"
     runs_folder = f"{name}/{RUNS}"
 
-    def __init__(self, counting: CountStage, words: Output, config: TokenizerConfig) -> None:
+    def __init__(self, counting: CountUnitsStage, words: Output, config: TokenizerConfig) -> None:
         self._counting, self._words, self._config = counting, words, config
 
     def fields(self) -> dict[str, Any]:

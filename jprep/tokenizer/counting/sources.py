@@ -20,7 +20,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.merging import MergeCountsStage, SumStage
 from jprep.tokenizer.counting.sample import AIM
 from jprep.tokenizer.counting.sorted_runs import KeyRange, UnitRows, merge_blocks, merge_runs
-from jprep.tokenizer.counting.stages import RUNS, SAMPLES, CountStage
+from jprep.tokenizer.counting.stages import RUNS, SAMPLES, CountUnitsStage
 from jprep.tokenizer.counting.units import refuse_overflow
 
 COUNTED = "units.counted"
@@ -54,13 +54,13 @@ class CountSourcesStage(Stage):
         sources: the sources.
     """
 
-    name = CountStage.name
-    runs_folder = CountStage.runs_folder
+    name = CountUnitsStage.name
+    runs_folder = CountUnitsStage.runs_folder
 
     def __init__(self, sources: Sequence[CountedSource]) -> None:
         whole = sum((source.share for source in sources), Fraction())
         self._stages = {
-            f"{number:03d}": CountStage(
+            f"{number:03d}": CountUnitsStage(
                 source.corpus, source.config, source.left_out, max(1, int(AIM * source.share / whole))
             )
             for number, source in enumerate(sources)

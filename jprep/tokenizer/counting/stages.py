@@ -75,7 +75,7 @@ def count_into_run(
     return CountedRun(outputs, tally.units)
 
 
-class CountStage(Stage):
+class CountUnitsStage(Stage):
     """Count the units of a corpus: each task counts consecutive shards into one sorted run.
 
     Args:

@@ -226,7 +226,7 @@ def test_many_small_shards_give_few_tasks(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(stages, "MIN_TASK_BYTES", 1)
     monkeypatch.setattr(stages, "TASKS", 5)
     corpus = make_corpus(tmp_path / "corpus", [[f"語{number}"] for number in range(40)])
-    stage = stages.CountStage(corpus, TokenizerConfig())
+    stage = stages.CountUnitsStage(corpus, TokenizerConfig())
     groups = [[part.path for part in task.payload] for task in stage.tasks()]
     assert 3 <= len(groups) <= 6
     assert [path for group in groups for path in group] == [part.path for part in corpus.manifest.parts]
