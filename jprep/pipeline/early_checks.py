@@ -12,7 +12,7 @@ from jprep.dataset.preprocessing.part_columns import check_recipe_columns
 from jprep.dataset.sampling.masking import check_shares
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import RECIPE
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 from jprep.hub.location import is_hub_name
 from jprep.io.inputs.paths import expand_patterns, is_local
 from jprep.pipeline.recipe import Recipe
@@ -82,7 +82,8 @@ def check_steps(
         backend_name: the backend that trains.
         corpus: directory of a given corpus, see `check_given`.
         tokenizer: directory of a given tokenizer, or its name on the Hub.
-        here: whether they will be done on this machine, now: then inputs, names on the Hub and the mirror are checked.
+        here: whether they will be done on this machine, now: then inputs, names on the Hub and the mirror are checked,
+            too. Directories that the recipe or an option names are always checked.
 
     Raises:
         ConfigError: there is no such input, step, backend, pretrained model or bucket, a value of `[train]` is out of
@@ -94,16 +95,16 @@ def check_steps(
     if tokenizer and is_hub_name(str(tokenizer)):
         tokenizer = Path(load_tokenizer(tokenizer).folder) if here else None
         check_given(steps, None, tokenizer)
-    backend = load_backend(backend_name) if train else None
-    if train and backend:
-        _check_training(train, backend, here=here)
+    if train:
+        _check_training(train, load_backend(backend_name), here=here)
         if train.task in ("mlm", "rtd"):
             _check_mask_token(train.task, recipe.tokenizer or TokenizerConfig(), steps, tokenizer)
     if "corpus" in steps:
         _check_corpus(recipe, steps, corpus)
     if here:
         check_inputs(recipe, steps, corpus_given=corpus is not None)
-    if train and backend:
+    if train:
+        backend = load_backend(backend_name)
         worker_python(backend, backend_options(train, backend))
         if here and train.checkpoint.mirror:
             check_mirror(train.checkpoint.mirror)
@@ -126,7 +127,8 @@ def check_inputs(recipe: Recipe, steps: list[Step], *, corpus_given: bool = Fals
     train = recipe.train if "train" in steps else None
     for path in (*train.data, *train.validation_data) if train else ():
         if not Path(path).is_file():
-            raise ConfigError("there is no such file", where=path, fix="check train.data and train.validation_data")
+            fix = "check train.data and train.validation_data"
+            raise ConfigError("there is no such file", where=path, fix=fix, setting=Setting("data"))
 
 
 def _check_training(train: TrainConfig, backend: Backend, *, here: bool) -> None:

@@ -70,6 +70,7 @@ class RunPlan(NamedTuple):
         workers: processes; None for as many as there are cores.
         executor: name of the executor; None for the recipe's.
         corpus_given: whether a finished corpus was given.
+        tokenizer_given: whether a tokenizer was given, or comes with `train.model.init`.
         downloads: the directory of downloads.
         scale: the scale, or None.
         changes: a line for each key that the scale changed.
@@ -85,6 +86,7 @@ class RunPlan(NamedTuple):
     workers: int | None = None
     executor: str | None = None
     corpus_given: bool = False
+    tokenizer_given: bool = False
     downloads: Path = DOWNLOADS
     scale: Scale | None = None
     changes: tuple[str, ...] = ()
@@ -258,6 +260,7 @@ def plan_run(
         workers=workers,
         executor=executor,
         corpus_given=bool(corpus),
+        tokenizer_given=bool(tokenizer),
         downloads=Path(downloads),
         scale=scale,
         changes=tuple(list_changes(full, loaded)),
@@ -269,7 +272,7 @@ def plan_run(
 def check_plan(plan: RunPlan, *, here: bool = True) -> None:
     """Check before the first step all that can be checked then; see `jprep.pipeline.early_checks.check_steps`."""
     corpus = plan.paths.corpus if plan.corpus_given else None
-    tokenizer = None if "tokenizer" in plan.steps else plan.paths.tokenizer
+    tokenizer = plan.paths.tokenizer if plan.tokenizer_given else None
     check_steps(plan.recipe, plan.steps, plan.backend, corpus=corpus, tokenizer=tokenizer, here=here)
 
 

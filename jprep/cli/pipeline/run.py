@@ -77,7 +77,7 @@ def run(
     )
     _show_changes(recipe, plan)
     if dry_run:
-        _show_plan(plan, _missing_here(plan))
+        _show_plan(plan, _notes_of_dry_run(plan))
         show_scripts(plan.recipe.executor, executor, _stages(plan))
         show_training_script(plan)
         return 0
@@ -96,24 +96,28 @@ def _show_changes(recipe: Path, plan: RunPlan) -> None:
             echo(f"  {change}")
 
 
-def _missing_here(plan: RunPlan) -> str:
-    """Check a plan; return what this machine lacks to do it, or "": the plan may be for another machine."""
+def _notes_of_dry_run(plan: RunPlan) -> list[str]:
+    """Check a plan, which may be for another machine; return what this one lacks, and what is not checked."""
     from jprep.errors import ConfigError, MachineError
+    from jprep.hub.location import is_hub_name
     from jprep.pipeline.early_checks import check_inputs
     from jprep.pipeline.run import check_plan
 
+    tokenizer = str(plan.paths.tokenizer)
+    notes = [f"not checked: {tokenizer} on the Hub"] if plan.tokenizer_given and is_hub_name(tokenizer) else []
     try:
         check_plan(plan, here=False)
-    except MachineError as error:
-        return f"this machine cannot do it: {error.what}; {error.fix}"
-    try:
         check_inputs(plan.recipe, plan.steps, corpus_given=plan.corpus_given)
+    except MachineError as error:
+        notes.append(f"this machine cannot do it: {error.what}; {error.fix}")
     except ConfigError as error:
-        return f"not on this machine: {error.where} ({error.what})"
-    return ""
+        if not error.setting or error.setting.name not in ("paths", "data"):
+            raise
+        notes.append(f"not on this machine: {error.where} ({error.what})")
+    return notes
 
 
-def _show_plan(plan: RunPlan, missing: str) -> None:
+def _show_plan(plan: RunPlan, notes: list[str]) -> None:
     from jprep.pipeline.steps import summarize_steps
 
     echo(f"{plan.recipe.name}:")
@@ -122,7 +126,7 @@ def _show_plan(plan: RunPlan, missing: str) -> None:
         echo(f"  {'fetch':<10} {download.path}  from {part}{download.url}")
     for step, line in summarize_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given):
         echo(f"  {step:<10} {plan.output(step)}  {line}")
-    for text in filter(None, (*plan.notes, missing)):
+    for text in (*plan.notes, *notes):
         echo(f"  {'note':<10} {text}")
 
 
