@@ -84,7 +84,7 @@ def test_a_valid_name_stays_in_the_work_folder(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "named"), [("cp932", "cp932"), ("euc_jp", "euc-jp-ms"), ("utf-16", "utf-16"), ("latin-1", "cp932")]
+    ("encoding", "named"), [("cp932", "cp932"), ("euc_jp", "euc-jp"), ("utf-16", "utf-16"), ("latin-1", "cp932")]
 )
 def test_a_recipe_that_is_not_utf8_names_the_command_that_converts_it(
     encoding: str, named: str, tmp_path: Path

@@ -6,8 +6,9 @@ import codecs
 import re
 
 from jprep.errors import InputError, Setting
+from jprep.io.inputs.japanese_codecs import CP51932
 
-_CANDIDATES = ("euc-jp", "cp932", "utf-16le", "utf-16be", "iso-2022-jp", "utf-8")
+_CANDIDATES = ("euc-jp", CP51932, "cp932", "utf-16le", "utf-16be", "iso-2022-jp", "utf-8")
 _KANA = re.compile("[ぁ-んァ-ヶー、。]")
 _SAMPLE = 1 << 16
 _LIKELY = 0.2
@@ -47,8 +48,9 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool, sample: 
     looks = guess_encoding(sample or error.object)
     if looks in ("", "utf-8", error.encoding.replace("_", "-")):
         return InputError(what, where=where, fix="correct the file")
-    fix, setting = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)", None
-    if option and looks in ("cp932", "euc-jp"):
+    name = {CP51932: "euc-jp-ms"}.get(looks, looks)
+    fix, setting = f"it looks like {looks}: convert it (iconv -f {name} -t utf-8)", None
+    if option and looks in ("cp932", "euc-jp", CP51932):
         setting = Setting("encoding", looks.replace("-", "_"))
         fix += f' or set `encoding = "{setting.value}"`'
     return WrongEncodingError(what, where=where, fix=fix, setting=setting)

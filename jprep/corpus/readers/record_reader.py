@@ -18,6 +18,7 @@ from jprep.io.inputs.paths import short_names
 
 MB = 1_000_000
 _EXCERPT = 80
+_MANY = 0.5  # share of bad records above which a larger `max_bad` is not the answer
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
 # ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
 
@@ -86,18 +87,16 @@ class ErrorBudget:
 
     def settle(self) -> None:
         """Raise the error of the first bad record if there were too many; it names the share that is enough."""
-        first, total = self._first, max(1, self.total)
-        if not first or self._bad / total <= self._share:
+        first, share = self._first, self._bad / max(1, self.total)
+        if not first or share <= self._share:
             return
-        enough = min(1.0, math.ceil(1000 * self._bad / total) / 1000)
-        bad = f"{self._bad} of {self.total} records are bad"
-        count = "" if self._share else f" ({bad})"
-        if self._share:
-            first = first.replace(what=f"{bad}, over max_bad = {self._share:g}; first: {first.what}")
-        if not isinstance(first, WrongEncodingError):
-            fix = f"{first.fix}, or allow some bad records with the reader's option `max_bad = {enough:g}`{count}"
-            first = first.replace(fix=fix, setting=Setting("max_bad", enough))
-        raise first
+        bad, fix = f"{self._bad} of {self.total} records are bad", first.fix
+        what = f"{bad}, over max_bad = {self._share:g}; first: {first.what}" if self._share else first.what
+        if isinstance(first, WrongEncodingError) or share > _MANY:
+            raise first.replace(what=what, fix=fix if self._share else f"{fix}; {bad}")
+        enough = math.ceil(1000 * share) / 1000
+        fix += f", or allow some bad records with the reader's option `max_bad = {enough:g}`"
+        raise first.replace(what=what, fix=fix if self._share else f"{fix} ({bad})", setting=Setting("max_bad", enough))
 
 
 class RecordReader(Reader):

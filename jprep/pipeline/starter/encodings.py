@@ -11,13 +11,16 @@ from jprep.io.inputs.japanese_codecs import CP50221, CP51932
 
 UTF8 = "utf-8"
 _UTF16 = "utf-16"
-_TABLES = ("cp932", CP51932)
+_TABLES = {"cp932", CP51932}
 """What `csv` and `tsv` read, of the encodings that are detected."""
 
 _ICONV = {
+    "euc_jp": "euc-jp",
     CP51932: "euc-jp-ms",
-    CP50221: "iso-2022-jp",
     "euc_jis_2004": "euc-jisx0213",
+    "iso2022_jp": "iso-2022-jp",
+    "iso2022_jp_ext": "iso-2022-jp",
+    CP50221: "iso-2022-jp",
 }
 
 
@@ -28,7 +31,7 @@ def encoding_of(head: bytes, *, complete: bool) -> str:
         head: the first bytes.
         complete: whether they are the whole file.
     """
-    return with_extensions(detect_encoding(head, complete=complete)) or UTF8
+    return detect_encoding(head, complete=complete) or UTF8
 
 
 def as_utf8(head: bytes, encoding: str) -> bytes:
@@ -60,11 +63,11 @@ def encoding_option(found: Mapping[str, str], reader: str, *, whole_files: bool 
             what = "the file is in utf-16, which can only be read where each of many files is a document"
             raise ConfigError(what, where=others[_UTF16], fix=_convert(_UTF16))
         return {"encoding": "detect"}
-    if len(found) > 1:
+    if len(readable := {with_extensions(encoding) for encoding in found}) > 1:
         raise _several_encodings(found)
+    if reader in ("csv", "tsv") and readable <= _TABLES:
+        return {"encoding": readable.pop()}
     encoding, path = next(iter(others.items()))
-    if reader in ("csv", "tsv") and encoding in _TABLES:
-        return {"encoding": encoding}
     what = f"the file is in {iconv_name(encoding)}, which the reader {reader!r} cannot read"
     raise ConfigError(what, where=path, fix=_convert(encoding))
 

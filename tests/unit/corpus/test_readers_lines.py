@@ -284,7 +284,7 @@ class TestJsonl:
         found = read(made(JsonlReader, max_bad=0.75), path)
         reasons = [item.reason for item in found if isinstance(item, Reject)]
         assert reasons == ["malformed_json", "malformed_json", "invalid_utf8"]
-        with pytest.raises(InputError, match=r"(?s)not a JSON object.*byte 14.*max_bad"):
+        with pytest.raises(InputError, match=r"(?s)not a JSON object.*byte 14.*; 3 of 4 records are bad"):
             read(JsonlReader(), path)
 
     def test_unused_fields_are_not_decoded(self, tmp_path):
