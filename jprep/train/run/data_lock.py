@@ -121,7 +121,7 @@ def read_data_lock(run: Path) -> DataLock:
         raise MismatchError(f"data.lock.json is damaged: {error}", where=str(run), fix=fix) from error
 
 
-def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False) -> None:
+def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False, record: bool = True) -> None:
     """Check that the files that the run reads are those that it began with.
 
     A file is hashed again only if its size, times or inode have changed since it was hashed last.
@@ -130,7 +130,8 @@ def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False) 
         run: the run directory.
         job: the job.
         say: called with a message for the user.
-        dry: read and write nothing: of files that would have to be hashed, only the size is compared.
+        dry: hash and write nothing: of files that would have to be hashed, only the size is compared.
+        record: whether to record which files were hashed.
 
     Raises:
         MismatchError: a file has changed; the message names it.
@@ -143,7 +144,7 @@ def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False) 
     fix = f"use the options of the first command again, {OTHER_RUN}"
     refuse_mismatch(_number_of_files(files), _number_of_files(lock.files), run, fix)
     fix = f"restore the file, or use {OTHER_RUN}"
-    found = _without_reading(run, files, lock) if dry else _read(run, files, say)
+    found = _without_reading(run, files, lock) if dry else _read(run, files, say, record=record)
     for name, file in found.items():
         if file != lock.files.get(name):
             path = files[name].path
@@ -194,7 +195,7 @@ def _without_reading(run: Path, files: Mapping[str, _Source], lock: DataLock) ->
     return found
 
 
-def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFile]:
+def _read(run: Path, files: Mapping[str, _Source], say: Say, *, record: bool = True) -> dict[str, DataFile]:
     """Return size and hash of each file. Files whose state is unchanged since they were hashed are not read again."""
     verified, now = _verified_files(run), time.time_ns()
     looks = {name: _look(source.path) for name, source in files.items()}
@@ -207,7 +208,7 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFi
         if source.sha256 and verified[name].sha256 != source.sha256:
             raise MismatchError(f"{name} was changed or damaged", where=str(source.path), fix=source.again)
     settled = {name: one for name, one in verified.items() if one.look.is_settled(now)}
-    if due and settled:
+    if due and settled and record:
         with contextlib.suppress(MachineError):  # only a cache: without it, files are hashed again
             write_atomic(run / VERIFIED, encode_checksummed(_VerifiedFiles(settled), indent=1))
     return {name: DataFile(looks[name].size, verified[name].sha256) for name in files}

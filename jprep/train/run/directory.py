@@ -342,8 +342,13 @@ def same_or_longer_job(job: Job, before: Job, run: Path, say: Say, *, dry: bool 
         return longer
     refuse_changed_hooks(job, before, run)
     check_data(run, job, say, dry=True)
-    refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
-    refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": before.fingerprint}, run, _OTHER_JOB)
+    try:
+        refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
+        refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": before.fingerprint}, run, _OTHER_JOB)
+    except MismatchError:
+        if not dry:  # the reason may be a changed file
+            check_data(run, job, say, record=False)
+        raise
     if not dry:
         check_data(run, job, say)
     return msgspec.structs.replace(job, earlier=before.earlier)

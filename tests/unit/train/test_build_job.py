@@ -234,7 +234,7 @@ def test_a_single_label_is_refused(parts, rows):
 
 def test_no_training_rows_are_refused(parts, rows):
     rows.write_text("")
-    with pytest.raises(ConfigError, match="no rows to train on"):
+    with pytest.raises(ConfigError, match="there are no rows"):
         labelled(parts, rows, task="regress")
 
 
