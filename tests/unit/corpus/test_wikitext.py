@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "wikitext"
 OPTIONS = {"kept_tables": {"tables": True}}
 """Options for the cases of a file, by its name."""
 
-MARKS = "\x01\x02\x03\x04\x05\x06\x0e\x0f\x1e\x1f"
+MARKS = "\x01\x02\x03\x04\x05\x06\x07\x0e\x0f\x1e\x1f"
 
 
 def cases() -> list[object]:
