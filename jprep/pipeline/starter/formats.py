@@ -163,20 +163,24 @@ def refuse_other_formats(paths: Sequence[str], head: bytes = b"") -> None:
 
 
 def refuse_as_text(patterns: Sequence[str]) -> None:
-    """Refuse inputs of `jprep corpus build --text` if all of them have the suffix of another format.
+    """Refuse inputs of `jprep corpus build --text` that have the suffix of another format.
 
     Args:
-        patterns: files, patterns and URLs; those that match nothing are left to the build.
+        patterns: files, patterns and URLs; those that match nothing, or text among others, are left to the build.
 
     Raises:
         ConfigError: they are of another format; the error names the option for the first, or its reader.
     """
-    paths = [path for pattern in patterns for path in _matches(pattern)]
-    if any(_is_text(path) for path in paths):
-        return
+    for pattern in patterns:
+        paths = _matches(pattern)
+        if not any(map(_is_text, paths)):
+            _refuse_others(paths, pattern)
+
+
+def _refuse_others(paths: Sequence[str], pattern: str) -> None:
     for path in paths:
         if reader := READERS.get(suffix_of(path)):
-            fix = f"--{reader} {shlex.quote(path)}"
+            fix = f"--{reader} {shlex.quote(pattern)}"
             raise ConfigError(f"these are {_NAMES[reader]}, not plain text", where=path, fix=fix)
         refuse_other_formats([path])
 
