@@ -34,6 +34,9 @@ _WORDS = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
+    "date": "a date",
+    "time": "a time",
+    "datetime": "a date and time",
     "null": "nothing",
 }
 _TYPES = re.compile("`((?:{0})(?: [|] (?:{0}))*)`".format("|".join(_WORDS)))

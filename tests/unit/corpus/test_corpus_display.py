@@ -28,7 +28,7 @@ def test_the_sample_shows_totals_funnel_licences_and_documents(corpus: Path) -> 
         "琴川市",
     ):
         assert part in text
-    assert repr(Corpus(corpus)) == f"<Corpus 'quickstart' in {str(corpus)!r}: 29 documents, 13,204 characters>"
+    assert repr(Corpus(corpus)) == f"<Corpus 'quickstart' in {str(corpus)!r}: 29 documents, 13,216 characters>"
 
 
 def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_parts_are_written_like_sources(tmp_path: Path) -> None:
     rows = [read_megatron(out / file) for file in files.values()]
     assert list(map(len, rows)) == list(SIZES.values())
     assert [row for each in rows for row in each] == [document.tolist() for document in split]
-    with pytest.raises(ConfigError, match="packed in other parts"):
+    with pytest.raises(ConfigError, match="packed in different parts"):
         export_dataset(
             dataset, None, "megatron-blend", tmp_path / "b", ExportOptions(mix=MixConfig(weights={"wiki": 1}))
         )

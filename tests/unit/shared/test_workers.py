@@ -19,7 +19,7 @@ from jprep.engine.stage import Output, Result, Task
 from jprep.errors import MachineError
 from jprep.io.atomic import atomic_path, temporary_name, write_atomic
 from jprep.io.lock import hold_lock
-from jprep.io.shared import held
+from jprep.io.shared import ownership
 from jprep.io.shared.file_systems import LOCKS_VARIABLE
 from jprep.io.shared.heartbeats import BeatFile, Timing
 from jprep.io.shared.host import Holder
@@ -98,10 +98,10 @@ def test_a_worker_works_while_the_directory_is_claimed_and_afterwards(corpus: Ou
 @contextlib.contextmanager
 def in_another_process() -> Iterator[None]:
     """Forget what this process holds, for the time of the block."""
-    mine = [*held._held]
-    held._held.clear()
+    mine = [*ownership._held]
+    ownership._held.clear()
     yield
-    held._held[:] = mine
+    ownership._held[:] = mine
 
 
 @pytest.mark.parametrize("end", ["restart", "seal", "clean"])

@@ -101,7 +101,7 @@ def test_workers_spilling_and_ranges_do_not_change_the_files(tmp_path: Path, mon
     assert digests(tmp_path / "1") == digests(tmp_path / "2") and one.counts == two.counts
     monkeypatch.setattr(unit_counter, "MAX_ROWS", 2)
     monkeypatch.setattr("jprep.tokenizer.counting.sorted_runs._BATCH_ROWS", 2)
-    monkeypatch.setattr(merging.SumStage.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(merging, "_RANGE", 1)
     ranges = count(corpus, tmp_path / "3", config)
     assert len(list((tmp_path / "3" / "sequence-summing" / "receipts").iterdir())) > 1
     assert one.sequences and ranges.sequences and one.sequences.read_bytes() == ranges.sequences.read_bytes()
