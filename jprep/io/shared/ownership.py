@@ -57,7 +57,7 @@ class Ownership(Protocol):
         """Release it at once, because this process is about to kill itself."""
 
 
-_held: list[Ownership] = []
+_owned: list[Ownership] = []
 _adopted: tuple[OwnershipFile, ...] = ()
 
 
@@ -87,38 +87,38 @@ def check_ownership() -> None:
     Raises:
         MachineError: another process has taken over a directory: nothing more may be written there.
     """
-    for each in [*_held]:
+    for each in [*_owned]:
         each.check()
-    for mark in _adopted:
-        mark.check()
+    for file in _adopted:
+        file.check()
 
 
 def release_all() -> None:
     """Release everything that this process holds, so that other hosts need not watch it: it kills itself next."""
-    for each in [*_held]:
+    for each in [*_owned]:
         each.give_up()
 
 
 @contextlib.contextmanager
-def checked(held: Ownership) -> Iterator[None]:
+def checked(ownership: Ownership) -> Iterator[None]:
     """Check something before each commit for the duration of the block."""
-    _held.append(held)
+    _owned.append(ownership)
     try:
         yield
     finally:
-        _held.remove(held)
+        _owned.remove(ownership)
 
 
 def ownership_files() -> tuple[OwnershipFile, ...]:
     """Return what worker processes of this process have to check."""
-    return (*(each.ownership_file for each in _held if each.ownership_file), *_adopted)
+    return (*(each.ownership_file for each in _owned if each.ownership_file), *_adopted)
 
 
 @contextlib.contextmanager
-def adopted(marks: tuple[OwnershipFile, ...]) -> Iterator[None]:
+def adopted(files: tuple[OwnershipFile, ...]) -> Iterator[None]:
     """Check what the parent process holds, for the duration of the block."""
     global _adopted
-    before, _adopted = _adopted, marks
+    before, _adopted = _adopted, files
     try:
         yield
     finally:

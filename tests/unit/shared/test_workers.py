@@ -98,10 +98,10 @@ def test_a_worker_works_while_the_directory_is_claimed_and_afterwards(corpus: Ou
 @contextlib.contextmanager
 def in_another_process() -> Iterator[None]:
     """Forget what this process holds, for the time of the block."""
-    mine = [*ownership._held]
-    ownership._held.clear()
+    mine = [*ownership._owned]
+    ownership._owned.clear()
     yield
-    ownership._held[:] = mine
+    ownership._owned[:] = mine
 
 
 @pytest.mark.parametrize("end", ["restart", "seal", "clean"])
