@@ -18,7 +18,7 @@ from jprep.io.inputs.paths import short_names
 
 MB = 1_000_000
 _EXCERPT = 80
-_MANY = 0.5  # share of bad records above which a larger `max_bad` is not the answer
+_MOST, _MANY = 0.5, 10  # share and number of bad records above which a larger `max_bad` is not the answer
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
 # ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
 
@@ -92,7 +92,7 @@ class ErrorBudget:
             return
         bad, fix = f"{self._bad} of {self.total} records are bad", first.fix
         what = f"{bad}, over max_bad = {self._share:g}; first: {first.what}" if self._share else first.what
-        if isinstance(first, WrongEncodingError) or share > _MANY:
+        if isinstance(first, WrongEncodingError) or (share > _MOST and self._bad > _MANY):
             raise first.replace(what=what, fix=fix if self._share else f"{fix}; {bad}")
         enough = math.ceil(1000 * share) / 1000
         fix += f", or allow some bad records with the reader's option `max_bad = {enough:g}`"

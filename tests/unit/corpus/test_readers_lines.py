@@ -284,7 +284,7 @@ class TestJsonl:
         found = read(made(JsonlReader, max_bad=0.75), path)
         reasons = [item.reason for item in found if isinstance(item, Reject)]
         assert reasons == ["malformed_json", "malformed_json", "invalid_utf8"]
-        with pytest.raises(InputError, match=r"(?s)not a JSON object.*byte 14.*; 3 of 4 records are bad"):
+        with pytest.raises(InputError, match=r"(?s)not a JSON object.*byte 14.*max_bad"):
             read(JsonlReader(), path)
 
     def test_unused_fields_are_not_decoded(self, tmp_path):
@@ -300,3 +300,9 @@ def test_a_field_may_have_dots_in_its_name(tmp_path):
     found = read(made(JsonlReader, text="a.b", id="a.id"), str(path))
     assert [(item.id, item.text) for item in found[:2]] == [("src:7", "own"), ("src:8", "nested")]
     assert found[2].reason == "no_text"
+
+
+def test_no_budget_is_named_where_most_records_are_bad(tmp_path):
+    path = put(tmp_path, b'{"text": "a"}\n' + b"no JSON\n" * 20)
+    with pytest.raises(InputError, match=r"correct the line; 20 of 21 records are bad$"):
+        read(made(JsonlReader), path)
