@@ -15,11 +15,12 @@ import msgspec
 from jprep.config import apply_overrides, merge_tables, parse_config
 from jprep.corpus import config as corpus_config
 from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name, step_options
+from jprep.corpus.readers.encoding import iconv_name
 from jprep.dataset.manifest import DatasetConfig, check_dataset_config
 from jprep.dataset.mix import check_sources
 from jprep.engine.executors.choice import ExecutorRef, choose_executor
 from jprep.errors import ConfigError, JprepError
-from jprep.pipeline.starter.encodings import UTF8, encoding_of, iconv_name
+from jprep.pipeline.starter.encodings import UTF8, encoding_of
 from jprep.pipeline.starter.formats import reader_of
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins

@@ -6,9 +6,17 @@ import codecs
 import re
 
 from jprep.errors import InputError, Setting
-from jprep.io.inputs.japanese_codecs import CP51932
+from jprep.io.inputs.japanese_codecs import CP50221, CP51932
 
 _CANDIDATES = ("euc-jp", CP51932, "cp932", "utf-16le", "utf-16be", "iso-2022-jp", "utf-8")
+_ICONV = {
+    "euc_jp": "euc-jp",
+    CP51932: "euc-jp-ms",
+    "euc_jis_2004": "euc-jisx0213",
+    "iso2022_jp": "iso-2022-jp",
+    "iso2022_jp_ext": "iso-2022-jp",
+    CP50221: "iso-2022-jp",
+}
 _KANA = re.compile("[ぁ-んァ-ヶー、。]")
 _SAMPLE = 1 << 16
 _LIKELY = 0.2
@@ -23,6 +31,11 @@ def guess_encoding(data: bytes) -> str:
     shares = {name: _kana_share(data[:_SAMPLE], name) for name in _CANDIDATES}
     best = max(shares, key=lambda name: shares[name])
     return best if shares[best] >= _LIKELY else ""
+
+
+def iconv_name(encoding: str) -> str:
+    """Return iconv's name of an encoding."""
+    return _ICONV.get(encoding, encoding)
 
 
 def _kana_share(data: bytes, encoding: str) -> float:
@@ -48,8 +61,7 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool, sample: 
     looks = guess_encoding(sample or error.object)
     if looks in ("", "utf-8", error.encoding.replace("_", "-")):
         return InputError(what, where=where, fix="correct the file")
-    name = {CP51932: "euc-jp-ms"}.get(looks, looks)
-    fix, setting = f"it looks like {looks}: convert it (iconv -f {name} -t utf-8)", None
+    fix, setting = f"it looks like {looks}: convert it (iconv -f {iconv_name(looks)} -t utf-8)", None
     if option and looks in ("cp932", "euc-jp", CP51932):
         setting = Setting("encoding", looks.replace("-", "_"))
         fix += f' or set `encoding = "{setting.value}"`'

@@ -6,22 +6,14 @@ import shlex
 from collections.abc import Mapping
 
 from jprep.corpus.readers.detection import detect_encoding, with_extensions
+from jprep.corpus.readers.encoding import iconv_name
 from jprep.errors import ConfigError
-from jprep.io.inputs.japanese_codecs import CP50221, CP51932
+from jprep.io.inputs.japanese_codecs import CP51932
 
 UTF8 = "utf-8"
 _UTF16 = "utf-16"
 _TABLES = {"cp932", CP51932}
 """What `csv` and `tsv` read, of the encodings that are detected."""
-
-_ICONV = {
-    "euc_jp": "euc-jp",
-    CP51932: "euc-jp-ms",
-    "euc_jis_2004": "euc-jisx0213",
-    "iso2022_jp": "iso-2022-jp",
-    "iso2022_jp_ext": "iso-2022-jp",
-    CP50221: "iso-2022-jp",
-}
 
 
 def encoding_of(head: bytes, *, complete: bool) -> str:
@@ -37,11 +29,6 @@ def encoding_of(head: bytes, *, complete: bool) -> str:
 def as_utf8(head: bytes, encoding: str) -> bytes:
     """Return the beginning of a file in UTF-8; a character that is cut off at its end is left out."""
     return head if encoding == UTF8 else head.decode(encoding, "ignore").encode()
-
-
-def iconv_name(encoding: str) -> str:
-    """Return iconv's name of an encoding."""
-    return _ICONV.get(encoding, encoding)
 
 
 def encoding_option(found: Mapping[str, str], reader: str, *, whole_files: bool = False) -> dict[str, str]:
