@@ -25,6 +25,7 @@ from jprep.train.backend import Backend
 from jprep.train.backend_loading import backend_options, load_backend
 from jprep.train.job.best import check_best
 from jprep.train.job.config import TrainConfig, parse_train_config
+from jprep.train.job.data_summary import missing_mask_token
 from jprep.train.job.features import check_features, check_task
 from jprep.train.job.ranges import check_train_ranges
 from jprep.train.launcher.cross_validation import fold_count
@@ -149,12 +150,11 @@ def _check_training(train: TrainConfig, backend: Backend, *, here: bool) -> None
 def _check_mask_token(task: str, config: TokenizerConfig, steps: list[Step], tokenizer: Path | None) -> None:
     """Raise ConfigError if the tokenizer has, or will have, no mask token."""
     if "tokenizer" in steps:
-        has_one, where = bool(config.extended or special_tokens(config).mask), "tokenizer.special"
+        has_one = bool(config.extended or special_tokens(config).mask)
     else:
-        has_one, where = not tokenizer or bool(load_tokenizer(tokenizer).special.mask), str(tokenizer)
+        has_one = not tokenizer or bool(load_tokenizer(tokenizer).special.mask)
     if not has_one:
-        what = f"{task} needs a mask token, and the tokenizer has none"
-        raise ConfigError(what, where=where, fix='special = ["roberta"] or ["bert"] has one; or train for clm')
+        raise missing_mask_token(task)
 
 
 def _check_corpus(recipe: Recipe, steps: list[Step], given: Path | None) -> None:

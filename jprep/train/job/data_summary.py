@@ -236,10 +236,15 @@ def _check_tokenizer(dataset: DatasetManifest, folder: Path, tokenizer: Tokenize
         raise ConfigError(what, where=str(folder), fix="pack it again with --restart")
 
 
+def missing_mask_token(task: str) -> ConfigError:
+    """Return the error for a task that masks tokens, with a tokenizer that has no mask token."""
+    fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
+    return ConfigError(f"{task} needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
+
+
 def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special: SpecialIds) -> Any:
     if special.mask is None:
-        fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
-        raise ConfigError(f"{train.task} needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
+        raise missing_mask_token(train.task)
     if train.masking.whole_word:
         check_words(dataset.made_from, str(folder), "set train.masking.whole_word = false")
     return Masking(train.masking, special, dataset.newline)
