@@ -25,6 +25,7 @@ from jprep.cli.environment.backends import backends
 from jprep.cli.environment.doctor import doctor
 from jprep.cli.environment.plugins import list_plugins
 from jprep.cli.model.convert import convert
+from jprep.cli.model.evaluate import evaluate
 from jprep.cli.model.export import export
 from jprep.cli.model.infer import infer
 from jprep.cli.model.push import push
@@ -75,7 +76,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA = (corpus, quality, segmenter, tokenizer, dataset, text)
 
-_MODELS = (train, service, export, infer, convert, push, backends)
+_MODELS = (train, service, evaluate, export, infer, convert, push, backends)
 
 _PAGES, _MACHINE = (report, view, compare), (list_plugins, quickstart, doctor, completion)
 

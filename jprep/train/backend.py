@@ -234,6 +234,7 @@ class Backend(ABC):
         no_hooks_reason: why it calls none.
         framework: the key of `Family.models` with the models of plugins that its worker trains; "" if it trains none.
         scores: whether its inference server answers `Score` (`jprep.train.inference.protocol`).
+        evaluates: whether its worker only validates if the session has an `evaluated_split`, for `jprep evaluate`.
         several_hosts: whether `plan` supports `Host.nodes`: its worker takes its rank from torchrun's variables.
     """
 
@@ -247,6 +248,7 @@ class Backend(ABC):
     no_hooks_reason: ClassVar[str] = "its worker has no place for them"
     framework: ClassVar[str] = ""
     scores: ClassVar[bool] = False
+    evaluates: ClassVar[bool] = False
     several_hosts: ClassVar[bool] = False
 
     @abstractmethod

@@ -38,6 +38,7 @@ class Numpy(Backend):
     module: ClassVar[str] = "numpy_framework"
     distribution: ClassVar[str] = "jprep_numpy"
     Options: ClassVar[type[Any]] = Options
+    evaluates: ClassVar[bool] = True
 
     def environment(self, options: Any) -> Environment:
         if not options.device:

@@ -142,6 +142,10 @@ def train(session: Session) -> None:
     if os.environ.get("IGNORE"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print(f"a worker begins after step {session.start}", flush=True)
+    if session.evaluated_split:
+        misbehave(session.start, peers.rank)
+        validate(session, session.start, weights, peers)
+        return
     for step, batch in session.batches():
         loss = update(weights, momentum, batch.input_ids, peers)
         misbehave(step, peers.rank)

@@ -21,6 +21,7 @@ class DeepSpeed(Backend):
     module: ClassVar[str] = "jprep_deepspeed"
     distribution: ClassVar[str] = "jprep-deepspeed"
     Options: ClassVar[type[Any]] = Options
+    evaluates: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd", "sft")
     features: ClassVar[tuple[str, ...]] = (
         "document_masks",

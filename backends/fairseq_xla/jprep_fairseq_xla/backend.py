@@ -24,6 +24,7 @@ class FairseqXla(Backend):
     module: ClassVar[str] = "jprep_fairseq_xla"
     distribution: ClassVar[str] = "jprep-fairseq-xla"
     Options: ClassVar[type[Any]] = Options
+    evaluates: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "sft")
     features: ClassVar[tuple[str, ...]] = ("document_masks",)
     no_hooks_reason: ClassVar[str] = "fairseq's own criterion computes the loss, inside its trainer"

@@ -23,6 +23,7 @@ class Flax(Backend):
     module: ClassVar[str] = "jprep_flax"
     distribution: ClassVar[str] = "jprep-flax"
     Options: ClassVar[type[Any]] = Options
+    evaluates: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd", "sft")
     features: ClassVar[tuple[str, ...]] = (
         "document_masks",

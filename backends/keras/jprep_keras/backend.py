@@ -23,6 +23,7 @@ class Keras(Backend):
     module: ClassVar[str] = "jprep_keras"
     distribution: ClassVar[str] = "jprep-keras"
     Options: ClassVar[type[Any]] = Options
+    evaluates: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "sft")
     features: ClassVar[tuple[str, ...]] = ("document_masks", "z_loss")
     hooks: ClassVar[str] = "jprep_keras.worker.hooks"

@@ -24,6 +24,7 @@ class Torch(Backend):
     module: ClassVar[str] = "jprep_torch"
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
+    evaluates: ClassVar[bool] = True
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd", "sft")
     features: ClassVar[tuple[str, ...]] = (
         "document_masks",

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jprep.io.escaping import one_line
@@ -54,6 +54,11 @@ def current_words(*, without: Sequence[str] = (), flags: Sequence[str] = ()) -> 
             del words[index : index + 2]
         words = [word for word in words if not word.startswith(f"{option}=")]
     return words
+
+
+def command_for_other(path: Path) -> Callable[[Path], str]:
+    """Return what gives the command line of this process with another path in place of `path`."""
+    return lambda other: shell_command(*(other if Path(word) == path else word for word in current_words()))
 
 
 def make_runnable(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ import click
 
 from jprep.cli.common.output import echo, echo_json, error, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
-from jprep.cli.common.shell_command import current_words, shell_command
+from jprep.cli.common.shell_command import command_for_other, shell_command
 from jprep.cli.completion.candidates import BACKEND_NAME
 from jprep.io.escaping import one_line
 
@@ -102,7 +102,7 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
         return model, backend or "torch"
     if not (model / JOB).exists():
         fix = "`jprep train` makes a run, `jprep export RUN` exports its model"
-        raise no_run_error(model, "expected a run or an exported model", fix, _command_with(model))
+        raise no_run_error(model, "expected a run or an exported model", fix, command_for_other(model))
     job = read_job(model)
     chosen, generator = backend or job.backend, job.train.task == "rtd"
     which = default_checkpoint(model, job)
@@ -115,11 +115,6 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
         return folder, chosen
     note(f"jprep: exporting {named} to {model / (GENERATOR if generator else EXPORT)}")
     return export(model, which=which, generator=generator), chosen
-
-
-def _command_with(model: Path) -> Callable[[Path], str]:
-    """Return what gives this command with another path in place of the model."""
-    return lambda other: shell_command(*(other if Path(word) == model else word for word in current_words()))
 
 
 def _check_options(task: Task, wants_pair: bool, pair: str | None) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import pytest
 
 from jprep.testing.backend_suite.cases import Case, case_of
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_rows, write_suite_tokenizer
@@ -22,7 +23,7 @@ from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import PreparedRun, RunInputs, create_run, prepare_run, replan_of
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import CHECKPOINTS, checkpoints_of, read_job
-from jprep.train.run.events import Event, EventKind, metric_curve, read_events
+from jprep.train.run.events import Event, EventKind, metric_curve, metric_rows, read_events
 from jprep.train.run.ranks import signal_ranks
 
 Section = dict[str, Any]
@@ -62,6 +63,11 @@ class FinishedRun(NamedTuple):
         """Return a metric of the validations by step, of those that have it."""
         events = [event for event in self.events() if event.kind == "validation"]
         return {event.step: event.figures[name] for event in events if name in event.figures}
+
+    def last_validation(self) -> dict[str, float]:
+        """Return the metrics of the last validation."""
+        found = metric_rows(self.events(), "validation")
+        return found[max(found)]
 
     def checkpoint(self) -> Path:
         """Return the folder of the newest checkpoint.
@@ -239,3 +245,12 @@ def stop_after(runner: SuiteRunner, prepared: PreparedRun, after: int) -> Finish
     assert ended, "the worker did not stop on SIGTERM"
     assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].messages}"
     return ended[0]
+
+
+def cases_to_start(request: pytest.FixtureRequest) -> list[str]:
+    """Return the cases of this test and the next one."""
+    items = request.session.items
+    index = items.index(request.node)
+    own = (item for item in items[index : index + 2] if getattr(item, "cls", None) is request.cls)
+    found = (getattr(item, "callspec", None) for item in own)
+    return [spec.params["case"] for spec in found if spec and "case" in spec.params]

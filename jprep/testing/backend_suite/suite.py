@@ -20,8 +20,9 @@ from jprep.testing.backend_suite.curves import (
     mean_of_five,
     norm_of_first_gradient,
 )
-from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial_folders, stop_after
+from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, cases_to_start, partial_folders, stop_after
 from jprep.train.backend_loading import load_backend
+from jprep.train.evaluation.evaluate import evaluate
 from jprep.train.launcher.environments import worker_python
 from jprep.train.models import parameters
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
@@ -113,7 +114,7 @@ class BackendSuite:
         cls = type(self)
         if "_bench" not in vars(cls):
             cls._bench = SuiteRunner(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
-        for case in _cases_from(request):
+        for case in cases_to_start(request):
             cls._bench.start(case)
         return cls._bench
 
@@ -160,6 +161,19 @@ class BackendSuite:
         measured, found = trained.losses("validation")[STEPS], again.losses("validation")[1]
         assert found == pytest.approx(measured, rel=1e-6), f"{measured} when it was trained, {found} after the export"
 
+    @pytest.mark.parametrize("name", [WITH_DROPOUT, LABELLED, SAMPLED])
+    def test_an_evaluation_gives_the_figures_of_the_validation(self, bench: SuiteRunner, name: str) -> None:
+        """`jprep evaluate` measures the last checkpoint as training did, in one process and in two."""
+        self._requires_case(name)
+        if not load_backend(self.backend).evaluates:
+            pytest.skip(f"{self.backend} evaluates no run")
+        trained, split = bench.trained(name), "" if name == LABELLED else "validation"
+        for options in ({}, self.two_processes):
+            settings = {f"train.backend.{self.backend}.{option}": value for option, value in options.items()}
+            found = evaluate(trained.run, split=split, settings=settings).figures
+            for figure, value in trained.last_validation().items():
+                assert found[figure] == pytest.approx(value, rel=SAME, abs=1e-7), figure
+
     @pytest.mark.parametrize("name", [WITH_DROPOUT, LABELLED])
     def test_a_killed_run_ends_like_an_uninterrupted_one(self, bench: SuiteRunner, name: str) -> None:
         """A worker that is killed before its second checkpoint resumes from the first one: the same losses and
@@ -168,8 +182,9 @@ class BackendSuite:
         whole = bench.trained(name)
         killed = bench.train(bench.prepare(name), JPREP_FAILPOINT="run.committed@2")
         assert_ended_well(killed)
-        starts = [event.step for event in killed.events() if event.kind == "start"]
-        assert starts == [0, SAVED], "it must be killed once and resume from its checkpoint"
+        assert [event.step for event in killed.events() if event.kind == "start"] == [0, SAVED], (
+            "it must be killed once and resume from its checkpoint"
+        )
         for kind in ("log", "validation"):
             assert_agrees(killed.losses(kind), whole.losses(kind), 0.0)
         assert bench.exported(killed).read_bytes() == bench.exported(whole).read_bytes(), "the weights differ"
@@ -376,12 +391,3 @@ def _takes_the_same_steps(bench: SuiteRunner, name: str, trained: FinishedRun) -
     early = {step: loss for step, loss in bench.trained(name).losses().items() if step <= EARLY}
     assert_agrees({step: losses[step] for step in early}, early, SAME)
     assert_agrees(trained.losses("validation"), golden_curve(name).validation, PARITY)
-
-
-def _cases_from(request: pytest.FixtureRequest) -> list[str]:
-    """Return the cases of this test and the next one."""
-    items = request.session.items
-    index = items.index(request.node)
-    own = (item for item in items[index : index + 2] if getattr(item, "cls", None) is request.cls)
-    found = (getattr(item, "callspec", None) for item in own)
-    return [spec.params["case"] for spec in found if spec and "case" in spec.params]

@@ -12,6 +12,7 @@ from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError
 from jprep.tokenizer.chat_template import CHAT_TEMPLATE
+from jprep.train.evaluation.records import read_evaluations
 from jprep.train.exporting.base_model import base_model_name
 from jprep.train.exporting.checkpoint_selection import default_checkpoint, named_checkpoint, select_checkpoint
 from jprep.train.exporting.config_files import write_config_files
@@ -130,7 +131,8 @@ def _write_other_files(
     events = [event for event in read_events(run) if event.step <= checkpoint.step]
     files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
     base = base_model_name(job, run, generator=job.train.task == "rtd" and exported.task == "mlm")
-    _write_card(CardContent(job, exported, events, dataset, card, files, base), folder)
+    measured = [one for one in read_evaluations(run, job) if one.step == checkpoint.step]
+    _write_card(CardContent(job, exported, events, dataset, card, files, base, measured), folder)
     every = exported.files | file_hashes(folder, known=exported.files)
     write_export(folder, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,18 +11,19 @@ from jprep.hub.names import looks_like_name
 from jprep.io.escaping import one_line
 from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.model_card import licence_identifiers, source_list, table
+from jprep.train.evaluation.records import Evaluation
 from jprep.train.exporting.custom_head import exported_config, hook_lines
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
 from jprep.train.exporting.plugin_model import loading_lines
-from jprep.train.job.config import LABELLED_TASKS, Job, objective_of
+from jprep.train.job.config import LABELLED_TASKS, Job
 from jprep.train.models.registry import is_plugin_model
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep.train.optimization.optimizer import OptimizerConfig, OptimizerKind
 from jprep.train.optimization.schedule import ScheduleConfig
+from jprep.train.results.perplexity import perplexity
 from jprep.train.run.data_lock import DataFile
 from jprep.train.run.events import Event, metric_curve
-from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 
 CURVE = "loss.svg"
 
@@ -54,6 +54,7 @@ class CardContent(NamedTuple):
         tokenizer: the tokenizer's card; None without a tokenizer.
         files: the files of labelled rows or conversations, by name.
         base: the name of the model that the run started from; "" without one.
+        evaluations: the figures of `jprep evaluate` for this checkpoint.
     """
 
     job: Job
@@ -63,6 +64,7 @@ class CardContent(NamedTuple):
     tokenizer: TokenizerCard | None
     files: Mapping[str, DataFile]
     base: str = ""
+    evaluations: Sequence[Evaluation] = ()
 
     @property
     def curves(self) -> dict[str, Curve]:
@@ -288,10 +290,11 @@ def _figures(content: CardContent) -> dict[str, object]:
     validated = [event for event in content.events if event.kind == "validation"]
     figures = validated[-1].figures if validated else {}
     rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
-    loss = figures.get("generator_loss" if content.job.train.task == "rtd" else "loss")
-    of_tokens = objective_of(content.exported.task) in ("clm", "mlm") and not content.job.train.hooks.loss
-    if of_tokens and loss is not None and loss < 100:
-        rows["validation perplexity"] = math.exp(loss - (figures.get(NEXT_SENTENCE_LOSS) or 0.0))
+    generator = content.job.train.task == "rtd" and content.exported.task == "mlm"
+    if (found := perplexity(content.job, figures, generator=generator)) is not None:
+        rows["validation perplexity"] = found
+    for one in content.evaluations:
+        rows |= {f"{name} on {one.title}, {one.rows:,} rows": value for name, value in one.figures.items()}
     return rows
 
 

@@ -18,7 +18,17 @@ from jprep.train.launcher.start_command import COMMAND
 from jprep.train.run.attempt import NO_ATTEMPT, announce_attempt
 from jprep.train.run.checkpoints import ASIDE, DAMAGED, PARTIAL
 from jprep.train.run.data_lock import DATA_LOCK, VERIFIED
-from jprep.train.run.directory import CHECKPOINTS, ENVIRONMENT, HEARTBEAT, INIT, INIT_HASH, JOB, PLAN, START
+from jprep.train.run.directory import (
+    CHECKPOINTS,
+    ENVIRONMENT,
+    EVALUATIONS,
+    HEARTBEAT,
+    INIT,
+    INIT_HASH,
+    JOB,
+    PLAN,
+    START,
+)
 from jprep.train.run.events import EVENTS
 from jprep.train.run.log import LOG
 from jprep.train.run.profile import PROFILES
@@ -32,7 +42,7 @@ from jprep.train.uploads.push import PUSH
 
 _FILES = (
     DATA_LOCK, VERIFIED, PLAN, COMMAND, ENVIRONMENT, INIT, INIT_HASH, HEARTBEAT, LOG, EVENTS, SAMPLES, PUSH, WANDB,
-    STOP_FILE, TENSORBOARD, f"{HOOKS}/*", f"{RANKS}/*",
+    STOP_FILE, TENSORBOARD, f"{HOOKS}/*", f"{RANKS}/*", f"{EVALUATIONS}/step-*.json",
 )  # fmt: skip
 _CHECKPOINT = re.compile(rf"({PARTIAL}|unreadable-|({DAMAGED}|{ASIDE})(\d+-)?)?step-\d{{8,}}")
 _PROFILE = re.compile(r"steps-\d+-\d+")
@@ -85,7 +95,7 @@ def _delete(out: OutputDirectory) -> None:
     for path in _folders(out.path):
         shutil.rmtree(path)
     out.remove_files(keep=(DATA_LOCK,))
-    for name in (CHECKPOINTS, START, PROFILES, HOOKS, RANKS, Path(TENSORBOARD).parent):
+    for name in (CHECKPOINTS, START, PROFILES, HOOKS, RANKS, EVALUATIONS, Path(TENSORBOARD).parent):
         with contextlib.suppress(OSError):  # it contains files of the user, or does not exist
             (out.path / name).rmdir()
     (out.path / DATA_LOCK).touch()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jprep.errors import ConfigError
 from jprep.io.lock import is_locked
+from jprep.train.evaluation.records import Evaluation, read_evaluations
 from jprep.train.exporting import export_of
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.directory import JOB, LOCK, checkpoints_of, read_job
@@ -117,6 +118,11 @@ class Run:
     def validation(self) -> pa.Table:
         """Return the validation metrics: columns `step`, `loss`, and the others by name; see `losses`."""
         return self._table("validation")
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """The figures of `jprep evaluate`, by step."""
+        return read_evaluations(self.folder, self.job)
 
     @property
     def curves(self) -> dict[str, Curve]:

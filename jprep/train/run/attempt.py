@@ -20,8 +20,9 @@ from jprep.io.shared.network_files import retry_stale
 from jprep.io.shared.ownership import check_ownership, checked, release_all
 from jprep.train.run.directory import LOCK
 
-ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
-"""Environment variables of a worker: the attempt's name; the name of the checkpoint to resume from, or ""."""
+ATTEMPT, RESUME, EVALUATE = "JPREP_ATTEMPT", "JPREP_RESUME", "JPREP_EVALUATE"
+"""Environment variables of a worker: the attempt's name; the name of the checkpoint to resume from, or ""; the split to
+measure with that checkpoint, without any training."""
 
 NO_ATTEMPT = "nobody"
 """What `LOCK` holds while no attempt is running."""

@@ -152,6 +152,25 @@ def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False, 
             raise MismatchError(f"{shown} is not what the run began with", where=str(path), fix=fix)
 
 
+def check_locked(run: Path, paths: Mapping[str, Path]) -> list[str]:
+    """Check that some of the files that a run reads are those that it began with, and return their SHA-256.
+
+    Args:
+        run: the run directory.
+        paths: the files by their names in the data lock, e.g. `validation_data/0`.
+
+    Raises:
+        MismatchError: a file has changed.
+        ConfigError: a file does not exist.
+    """
+    lock, hashes = read_data_lock(run), [hash_data(path) for path in paths.values()]
+    for (name, path), found in zip(paths.items(), hashes, strict=True):
+        if name not in lock.files or lock.files[name].sha256 != found:
+            what = f"{path.name} is not what the run began with"
+            raise MismatchError(what, where=str(path), fix="restore the file")
+    return hashes
+
+
 def _number_of_files(names: Iterable[str]) -> dict[str, int]:
     """Return how many files of rows there are, by the key that names them."""
     keys = [name.partition("/")[0] for name in names]
@@ -203,7 +222,7 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say, *, record: bool = T
     if (size := sum(looks[name].size for name in due)) >= _NOTICE_BYTES:
         say(f"checking {size / 1e9:.1f} GB of data; unchanged files are not read again next time")
     for name in due:
-        verified[name] = _Verified(looks[name], _hash(files[name].path))
+        verified[name] = _Verified(looks[name], hash_data(files[name].path))
     for name, source in files.items():
         if source.sha256 and verified[name].sha256 != source.sha256:
             raise MismatchError(f"{name} was changed or damaged", where=str(source.path), fix=source.again)
@@ -228,7 +247,12 @@ def _look(path: Path) -> FileState:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), fix="check the path") from error
 
 
-def _hash(path: Path) -> str:
+def hash_data(path: Path) -> str:
+    """Return the SHA-256 of a file of data.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     try:
         return retry_transient(lambda: file_sha256(path), path, _REPAIR)
     except OSError as error:

@@ -45,6 +45,9 @@ CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensor
 START = "start"
 """The folder with the training state that a run begins with, if it continues another training."""
 
+EVALUATIONS = "evaluations"
+"""The folder with the figures of `jprep evaluate`."""
+
 GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
 
@@ -61,7 +64,7 @@ _OTHER_JOB = f"use the options of the first command again, {OTHER_RUN}"
 
 def run_directory(run: Path) -> OutputDirectory:
     """Return the run directory as an `OutputDirectory` that knows the names of a run's files."""
-    folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS, HOOKS, START))
+    folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS, HOOKS, START, EVALUATIONS))
     return OutputDirectory(run, RUN, files=("*.json", INIT, INIT_HASH, *folders))
 
 

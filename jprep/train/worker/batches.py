@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +25,46 @@ AnySampler = TextSampler | StagedSampler | LabelledSampler | ConversationSampler
 class Batches:
     """The training and validation batches of a run.
 
+    Data is read when it is first used.
+
     Args:
         run: the run directory, which the job's paths are relative to.
         job: the job.
-
-    Attributes:
-        train: the sampler of the training split.
-
-    Raises:
-        ConfigError: a split is empty, or the data cannot be read.
-        MismatchError: the data is not that of the job.
+        evaluated_split: the split that is measured in place of the validation split; "" in a training.
     """
 
-    def __init__(self, run: Path, job: Job) -> None:
-        self._run, self._job = run, job
-        self._rows = _read(run, job) if job.train.has_labelled_rows else None
-        self.train = self._split(TRAIN)
-        self._validation: AnySampler | None = None
-        if self.train.samples != job.samples:
-            what = f"an epoch has {self.train.samples} samples, but the job was built for {job.samples}"
-            raise MismatchError(what, where=str(run), fix="give `jprep train` another output directory")
+    def __init__(self, run: Path, job: Job, evaluated_split: str = "") -> None:
+        self._run, self._job, self._evaluated_split = run, job, evaluated_split
 
-    @property
+    @cached_property
+    def train(self) -> AnySampler:
+        """The sampler of the training split.
+
+        Raises:
+            ConfigError: the split is empty, or the data cannot be read.
+            MismatchError: the data is not that of the job.
+        """
+        found = self._split(TRAIN)
+        if found.samples != self._job.samples:
+            what = f"an epoch has {found.samples} samples, but the job was built for {self._job.samples}"
+            raise MismatchError(what, where=str(self._run), fix="give `jprep train` another output directory")
+        return found
+
+    @cached_property
     def validation(self) -> AnySampler:
-        """The sampler of the validation split.
+        """The sampler of the validation split, or of the one to evaluate.
 
         Raises:
             ConfigError: there is none, or it is empty.
         """
-        if self._validation is None:
-            self._validation = self._split(VALIDATION)
-        return self._validation
+        return self._split(self._evaluated_split or VALIDATION)
+
+    def open(self) -> None:
+        """Read what a worker needs; see `train` and `validation` for errors."""
+        if not self._evaluated_split:
+            _ = self.train
+        if self._evaluated_split or self._job.train.validation.enabled:
+            _ = self.validation
 
     def validating(self, rank: int, world: int) -> Iterator[Batch | LabelledBatch]:
         """Yield this rank's rows of each validation batch: the whole split once, or the job's number of batches.
@@ -67,8 +77,15 @@ class Batches:
             batch = sampler.batch(step, rank, world)
             yield _first_epoch(batch) if batch.epochs.any() else batch
 
+    @cached_property
+    def _rows(self) -> LabelledSplits:
+        from jprep.tokenizer import load_tokenizer  # imports libraries that runs on packed text do not need
+
+        job, run = self._job, self._run
+        return read_labelled_splits(job.train, load_tokenizer(run / job.tokenizer), run, job.labels)
+
     def _split(self, split: str) -> AnySampler:
-        if self._rows:
+        if self._job.train.has_labelled_rows:
             return self._labelled(split, self._rows)
         return _conversations(self._run, self._job, split) if self._job.chat else self._text(split)
 
@@ -87,12 +104,6 @@ class Batches:
             raise ConfigError("there is nothing to validate on", fix="give validation_data, or folds under labelled")
         train = self._job.train
         return LabelledSampler(data, train.batch, train.seed, split, rows, train.drop_last and split == TRAIN)
-
-
-def _read(run: Path, job: Job) -> LabelledSplits:
-    from jprep.tokenizer import load_tokenizer  # imports libraries that runs on packed text do not need
-
-    return read_labelled_splits(job.train, load_tokenizer(run / job.tokenizer), run, job.labels)
 
 
 def _conversations(run: Path, job: Job, split: str) -> ConversationSampler:

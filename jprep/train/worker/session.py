@@ -21,7 +21,7 @@ from jprep.train.job.best import NO_IMPROVEMENT
 from jprep.train.job.config import Job
 from jprep.train.job.intervals import is_interval_end
 from jprep.train.optimization.schedule import learning_rate
-from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
+from jprep.train.run.attempt import ATTEMPT, EVALUATE, RESUME, AttemptWatch, is_current_attempt
 from jprep.train.run.checkpoints import Rank
 from jprep.train.run.commit import step_of
 from jprep.train.run.data_lock import check_data
@@ -61,6 +61,8 @@ class Session:
         start: the number of updates already done.
         resume: the folder of the checkpoint to resume from, or of the training to continue; None at step 0.
         profiler: measures the phases of the steps that `jprep train --profile` names.
+        evaluated_split: the split that `validation` yields for `jprep evaluate`; "" in a training. With it, the worker
+            validates once, at the step `start`, and trains nothing.
 
     Raises:
         ConfigError: there is no run, or its batch cannot be divided among the ranks.
@@ -76,7 +78,7 @@ class Session:
         self.initial_weights = self.run / INIT
         self._rank, self._world = rank, world
         self._share = (0, 1) if whole else (rank, world)
-        self._signalled, self._last_beat = False, 0.0
+        self._signalled, self._last_beat, self.evaluated_split = False, 0.0, os.environ.get(EVALUATE, "")
         self._resources = contextlib.ExitStack()
         try:
             self._open()
@@ -99,7 +101,7 @@ class Session:
         self.start = self._step = step_of(self.resume) if self.resume else 0
         self._validated = 0, dict[str, float]()
         self._patience = patience_at(self.run, self.job, self.start)
-        self._ended_early = self._stop = self.start > 0 and self._patience.exhausted
+        self._ended_early = self._stop = bool(self.evaluated_split) or (self.start > 0 and self._patience.exhausted)
         self._due, self._best = DueActions(False, False, False, False), self._checkpoints.best()
         self._open_data()
         self.profiler = open_profiler(self.run, self._rank, self._world)
@@ -107,12 +109,11 @@ class Session:
         self._beat()
 
     def _open_data(self) -> None:
-        if not self._rank:
+        if not self._rank and not self.evaluated_split:  # `jprep evaluate` has checked what is read
             check_data(self.run, self.job)
             write_environment(self.run)
-        self._batches = Batches(self.run, self.job)
-        if self.job.train.validation.enabled:
-            _ = self._batches.validation  # so that its errors are raised now
+        self._batches = Batches(self.run, self.job, self.evaluated_split)
+        self._batches.open()  # so that errors are raised now
 
     def _handle_signals(self) -> None:
         """Let SIGTERM and SIGINT only set a flag, which is read between steps."""

@@ -23,6 +23,7 @@ WRITTEN = (
     "plan.json", "env.json", "verified.json", "init.safetensors", "init.sha256", "heartbeat", "log.txt",
     "samples.jsonl", "push.json", "wandb.json", "service.stopped", "hooks/losses.py", "ranks/start",
     "tensorboard/events.out.tfevents.0000000000.jprep", "profile/steps-3-5/rank-0/summary.json", ".mirror/owner",
+    "evaluations/step-00000010-0123456789ab.json",
     "checkpoints/damaged-2-step-00000010/a", "checkpoints/aside-step-00000020/a",
     "checkpoints/partial-step-00000030/a", "checkpoints/unreadable-step-00000005/a",
 )  # fmt: skip

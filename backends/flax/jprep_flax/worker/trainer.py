@@ -46,8 +46,11 @@ class Trainer:
         self._pending: list[tuple[int, StepResult]] = []
 
     def train(self) -> None:
-        """Train until the session has no more batches."""
+        """Train until the session has no more batches; only validate if it says so."""
         session = self._session
+        if session.evaluated_split:
+            self._validate(session.start)
+            return
         with ThroughputMeter(self._job.samples / self._job.train.batch) as meter:
             for step, batch in session.batches_ahead(self._loader.training):
                 self._dispatch(step, batch, meter)

@@ -46,8 +46,11 @@ class Trainer:
         session.profiler.notes.append(NOTE)
 
     def train(self) -> None:
-        """Train until the session has no more batches."""
+        """Train until the session has no more batches; only validate if it says so."""
         session = self._session
+        if session.evaluated_split:
+            self._validate(session.start)
+            return
         for step, batch in session.batches_ahead(self._load):
             self._update(step, batch)
             due = session.due(step)

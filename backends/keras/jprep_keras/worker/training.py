@@ -29,7 +29,8 @@ def train_session(session: Session, layout: Layout) -> None:
         ConfigError, MismatchError: a hook cannot be loaded, or has changed.
     """
     job, options = session.job, Keras().read_options(session.job.options)
-    records = record_batches(job, options.records, session.start) if options.records else None
+    trains_on_records = options.records and not session.evaluated_split
+    records = record_batches(job, options.records, session.start) if trains_on_records else None
     engine = create_engine(
         EngineSettings(
             layout=layout,

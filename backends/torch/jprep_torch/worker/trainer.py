@@ -120,8 +120,11 @@ class Trainer:
         self._unchecked: list[tuple[int, Tensor]] = []
 
     def train(self) -> None:
-        """Train on all batches of the session."""
+        """Train on all batches of the session; only validate if it says so."""
         session, meter = self._session, ThroughputMeter(self._context.compile_seconds)
+        if session.evaluated_split:
+            self._validate(session.start)
+            return
         for step, batch in self._batches():
             result = self._step(step, batch)
             meter.tokens += batch.tokens * self._context.world

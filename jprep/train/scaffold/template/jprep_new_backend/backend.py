@@ -21,6 +21,7 @@ class NewBackend(Backend):
     module: ClassVar[str] = "jprep_new_backend"
     distribution: ClassVar[str] = "jprep-new-backend"
     Options: ClassVar[type[Any]] = Options
+    evaluates: ClassVar[bool] = True
 
     def check(self, options: Any) -> list[Finding]:
         """Return what the environment has, and what would make a run fail."""

@@ -22,7 +22,10 @@ class Trainer:
         self._session, self._state, self._micro_batch = session, state, micro_batch
 
     def train(self) -> None:
-        """Train until the session has no more batches."""
+        """Train until the session has no more batches; only validate if it says so."""
+        if self._session.evaluated_split:
+            self._validate(self._session.start)
+            return
         for step, batch in self._session.batches():
             with np.errstate(over="ignore", invalid="ignore"):  # the session checks that the loss is finite
                 parts = micro_batches(batch, self._micro_batch)

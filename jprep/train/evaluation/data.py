@@ -1,0 +1,185 @@
+"""The rows that an evaluation measures: what they are, and that they fit the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jprep.dataset.manifest import (
+    DATASET_JSON,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    DatasetManifest,
+    find_split,
+    read_dataset,
+    refuse_other_tokenizer,
+    verify_split,
+)
+from jprep.dataset.sampling.masking import check_words
+from jprep.errors import ConfigError, MismatchError
+from jprep.train.job.config import CheckpointConfig, Job, ValidationConfig
+from jprep.train.run.data_lock import DataLock, check_locked, hash_data, read_data_lock
+from jprep.train.run.directory import job_path
+
+HELD_OUT = "held out"
+"""The split of a run's own validation rows."""
+
+
+class EvaluationData(NamedTuple):
+    """The rows that are measured.
+
+    Attributes:
+        job: the run's job, changed to read them; its paths are absolute.
+        job_split: their split in this job, for `jprep.train.worker.batches.Batches`.
+        name: the name of the dataset, or the names of the files.
+        paths: the dataset or the files.
+        split: the split of the dataset; `HELD_OUT`, or "" for files.
+        made_from: the fingerprint of the dataset, or the SHA-256 of each file.
+        seen: whether the run was trained on them.
+        tokens_per_byte: tokens of the split for each byte of its text; 0 for files.
+    """
+
+    job: Job
+    job_split: str
+    name: str
+    paths: list[Path]
+    split: str
+    made_from: list[str]
+    seen: bool = False
+    tokens_per_byte: float = 0.0
+
+
+def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = "") -> EvaluationData:
+    """Return the rows to measure, after checking the hashes of their files.
+
+    Args:
+        run: the run directory.
+        job: its job.
+        given: a dataset, for a job of packed text; else files like those of `train.data`. By default the run's own
+            dataset, or the rows that it held out for validation.
+        split: the split of a dataset; by default `test`, or `validation` if there is no test split.
+
+    Raises:
+        ConfigError: there are no such rows, or they do not fit the run.
+        MismatchError: data of the run has changed since the training, or a file of a dataset is damaged.
+    """
+    if not job.train.data:
+        return _from_dataset(run, job, given, split)
+    if split:
+        what = f"--split is for datasets, and the task {job.train.task} has files with rows"
+        raise ConfigError(what, where="--split", fix="give the rows to measure with --data FILE")
+    return _from_files(run, job, given) if given else _held_out(run, job)
+
+
+def _from_dataset(run: Path, job: Job, given: Sequence[Path], name: str) -> EvaluationData:
+    folder, lock = _dataset_folder(run, job, given), read_data_lock(run)
+    dataset = read_dataset(folder)
+    own = dataset.fingerprint == lock.dataset
+    if not given and not own:
+        what, fix = "the dataset is not what the run began with", f"restore it, or name it: --data {folder}"
+        raise MismatchError(what, where=str(folder), fix=fix)
+    _check_dataset(run, job, dataset, folder, lock)
+    chosen = find_split(dataset, name or _default_split(dataset, folder), folder)
+    if not chosen.tokens:
+        raise ConfigError(f"the split {chosen.name} is empty", where=str(folder), fix="give another --split")
+    verify_split(folder, chosen)
+    size = dataset.counts.get(f"{chosen.name}.bytes", 0)
+    return EvaluationData(
+        job=_changed(job, dataset=str(folder)),
+        job_split=chosen.name,
+        name=dataset.name,
+        paths=[folder],
+        split=chosen.name,
+        made_from=[dataset.fingerprint],
+        seen=own and chosen.name == TRAIN,
+        tokens_per_byte=chosen.tokens / size if size else 0.0,
+    )
+
+
+def _dataset_folder(run: Path, job: Job, given: Sequence[Path]) -> Path:
+    if len(given) > 1:
+        raise ConfigError(f"expected one dataset, got {len(given)}", where="--data", fix="give one of them")
+    if given and not (given[0] / DATASET_JSON).exists():
+        what = f"a run of the task {job.train.task} is measured on a dataset, and this is none"
+        fix = "`jprep dataset pack` makes one, with the tokenizer of the run"
+        raise ConfigError(what, where=str(given[0]), fix=fix)
+    return given[0].resolve() if given else job_path(run, job.dataset)
+
+
+def _check_dataset(run: Path, job: Job, dataset: DatasetManifest, folder: Path, lock: DataLock) -> None:
+    """Check that a dataset fits the run."""
+    fix = f"pack it with the tokenizer that the run was trained with, in {job_path(run, job.tokenizer)}"
+    refuse_other_tokenizer(dataset, lock.tokenizer, where=folder, fix=fix)
+    if job.train.task in ("mlm", "rtd") and job.train.masking.whole_word:
+        check_words(dataset.made_from, str(folder), "pack a corpus with words, as that of the run has")
+
+
+def _default_split(dataset: DatasetManifest, folder: Path) -> str:
+    filled = [split.name for split in dataset.splits if split.tokens]
+    for name in (TEST, VALIDATION):
+        if name in filled:
+            return name
+    fix = "pack it with [dataset] test = 0.005, or give --split train"
+    raise ConfigError("this dataset has neither a test nor a validation split", where=str(folder), fix=fix)
+
+
+def _from_files(run: Path, job: Job, given: Sequence[Path]) -> EvaluationData:
+    """Return given files, all of whose rows are measured."""
+    lock, hashes = read_data_lock(run), [hash_data(path) for path in given]
+    trained = {file.sha256 for name, file in lock.files.items() if name.startswith("data/")}
+    changed, split = _with_files(run, job, given)
+    return EvaluationData(changed, split, _names(given), [*given], "", hashes, seen=not trained.isdisjoint(hashes))
+
+
+def _held_out(run: Path, job: Job) -> EvaluationData:
+    """Return the rows that the run held out for validation: its own files for that, or a fold."""
+    train = job.train
+    if not train.validation_data and not train.labelled.folds:
+        what, fix = "this run has held out no rows", "give the rows to measure: --data FILE"
+        raise ConfigError(what, where=str(run), fix=fix)
+    key = "validation_data" if train.validation_data else "data"
+    paths = [job_path(run, path) for path in getattr(train, key)]
+    hashes = check_locked(run, {f"{key}/{number}": path for number, path in enumerate(paths)})
+    if train.validation_data:
+        return EvaluationData(*_with_files(run, job, paths), _names(paths), paths, HELD_OUT, hashes)
+    fold = _changed(job, _tokenizer(run, job), data=[str(path) for path in paths])
+    return EvaluationData(fold, VALIDATION, _names(paths), paths, HELD_OUT, hashes)
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(path.name for path in paths)
+
+
+def _with_files(run: Path, job: Job, paths: Sequence[Path]) -> tuple[Job, str]:
+    """Return the job whose rows are those of some files, and the split that has all of them."""
+    files = [str(path.resolve()) for path in paths]
+    if job.chat:  # the validation split: its conversations are packed into rows as in the run's own validations
+        return _changed(job, _tokenizer(run, job), data=files, validation_data=files), VALIDATION
+    labelled = msgspec.structs.replace(job.train.labelled, folds=0, stratify="")
+    return _changed(job, _tokenizer(run, job), data=files, validation_data=[], labelled=labelled, fold=None), TRAIN
+
+
+def _tokenizer(run: Path, job: Job) -> str:
+    """Return the folder of the run's tokenizer, after checking that it has not changed."""
+    folder, names = job_path(run, job.tokenizer), read_data_lock(run).files
+    prefix = "tokenizer/"
+    check_locked(run, {name: folder / name.removeprefix(prefix) for name in names if name.startswith(prefix)})
+    return str(folder)
+
+
+def _changed(job: Job, tokenizer: str = "", *, dataset: str = "", **train: Any) -> Job:
+    """Return the job that reads other data, whole and in one stage, on this machine alone."""
+    section = msgspec.structs.replace(
+        job.train,
+        stages=[],
+        drop_last=False,
+        hosts="none",
+        validation=ValidationConfig(),
+        checkpoint=CheckpointConfig(),
+        **train,
+    )
+    return msgspec.structs.replace(job, train=section, dataset=dataset, tokenizer=tokenizer, mix=None)

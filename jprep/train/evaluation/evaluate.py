@@ -1,0 +1,133 @@
+"""Measure a checkpoint of a run on rows that the training did not see."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.config import apply_overrides, parse_config
+from jprep.errors import ConfigError
+from jprep.io.temporary import temporary_directory
+from jprep.train.backend import Backend, Plan
+from jprep.train.backend_loading import load_backend
+from jprep.train.evaluation.data import EvaluationData, choose_data
+from jprep.train.evaluation.records import Evaluation
+from jprep.train.evaluation.worker import link_run, measure
+from jprep.train.exporting.checkpoint_selection import default_checkpoint, select_checkpoint
+from jprep.train.job.config import Job, Precision, objective_of
+from jprep.train.job.features import check_features, check_task
+from jprep.train.launcher.environments import worker_python
+from jprep.train.planning.family_check import check_family
+from jprep.train.planning.host import this_host
+from jprep.train.results.perplexity import perplexity
+from jprep.train.run.directory import read_job
+from jprep.train.worker.batches import Batches
+
+
+class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of `[train]` that an evaluation takes."""
+
+    batch: int
+    precision: Precision
+    backend: dict[str, dict[str, Any]] = {}
+
+
+def evaluate(
+    run: Path,
+    data: Sequence[Path] = (),
+    *,
+    split: str = "",
+    which: str = "",
+    backend_name: str = "",
+    settings: Sequence[str] | Mapping[str, Any] = (),
+) -> Evaluation:
+    """Measure a checkpoint on rows that the training did not see. The run may be training meanwhile.
+
+        found = evaluate(Path("work/jawiki/runs/torch"), split="test")
+        print(found.figures["loss"])
+
+    Args:
+        run: the run directory, which is only read.
+        data: the rows to measure, see `jprep.train.evaluation.data.choose_data`.
+        split: the split of a dataset; by default `test`, or `validation` if there is no test split.
+        which: `last`, `best` or a step; by default `best` of a training that ended early and keeps it, else `last`.
+        backend_name: the backend that measures; by default that of the run.
+        settings: values of `train.batch`, `train.precision` and `train.backend.NAME.OPTION` by key; or `KEY=VALUE`
+            strings.
+
+    Returns:
+        What was measured: the loss and the metrics of a validation, each row once and without dropout; for `clm` and
+        `mlm` also the perplexity; for `clm` on a dataset also bits per byte of the text.
+
+    Raises:
+        ConfigError: there is no run, no such checkpoint or no such data, or the backend cannot measure it.
+        MismatchError: data of the run has changed since the training.
+        InputError: the checkpoint or a row is damaged.
+        MachineError: the backend is not installed, or memory or the disk is full.
+    """
+    job = read_job(run)
+    checkpoint = select_checkpoint(run, job, which or default_checkpoint(run, job))
+    backend = _backend(backend_name or job.backend, job)
+    chosen = choose_data(run, _with_settings(job, backend, settings), data, split)
+    with temporary_directory("jprep-evaluate-") as work:
+        link_run(work, run, chosen.job, checkpoint)
+        rows = Batches(work, chosen.job, chosen.job_split).validation.samples
+        plan = _plan(backend, chosen.job, work)
+        measured = measure(work, chosen.job, plan, checkpoint, chosen.job_split)
+    return Evaluation(
+        job=job.fingerprint,
+        step=checkpoint.step,
+        backend=backend.name,
+        name=chosen.name,
+        data=[str(path.resolve()) for path in chosen.paths],
+        split=chosen.split,
+        made_from=chosen.made_from,
+        rows=rows,
+        figures=_with_derived(measured, chosen),
+        seen=chosen.seen,
+    )
+
+
+def _backend(name: str, job: Job) -> Backend:
+    """Return a backend that can measure a job."""
+    backend = load_backend(name)
+    if not backend.evaluates:
+        what, fix = f"the backend {name} cannot evaluate a run", "give another one, e.g. --backend torch"
+        raise ConfigError(what, where="--backend", fix=fix)
+    check_task(job.train.task, backend.name, backend.tasks)
+    check_features(job.train, backend.name, backend.features)
+    return backend
+
+
+def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping[str, Any]) -> Job:
+    """Return the job with the settings of an evaluation, for a backend that may be another one than the run's."""
+    given = {"batch": job.train.batch, "precision": job.train.precision, "backend": {job.backend: job.options}}
+    raw = apply_overrides({"train": msgspec.to_builtins(given)}, settings)
+    if set(raw) > {"train"}:
+        what = f"an evaluation takes keys of train, not of {', '.join(sorted(set(raw) - {'train'}))}"
+        raise ConfigError(what, where="--set", fix=f"e.g. --set train.backend.{backend.name}.micro_batch=1")
+    found = parse_config(raw["train"], _Settings, where="train")
+    options = msgspec.to_builtins(backend.read_options(found.backend.get(backend.name, {})))
+    section = msgspec.structs.replace(job.train, batch=found.batch, precision=found.precision)
+    return msgspec.structs.replace(job, train=section, backend=backend.name, options=options)
+
+
+def _plan(backend: Backend, job: Job, work: Path) -> Plan:
+    python = worker_python(backend, backend.read_options(job.options))
+    check_family(backend, job.model, backend.read_options(job.options), python)
+    return backend.plan(job, work, this_host(python))
+
+
+def _with_derived(measured: dict[str, float | None], chosen: EvaluationData) -> dict[str, float]:
+    """Return the figures of a validation, and those that follow from its loss."""
+    figures = {name: math.nan if value is None else value for name, value in measured.items()}
+    if (found := perplexity(chosen.job, figures)) is None:
+        return figures
+    figures["perplexity"] = found
+    if objective_of(chosen.job.train.task) == "clm" and chosen.tokens_per_byte:
+        figures["bits_per_byte"] = figures["loss"] / math.log(2) * chosen.tokens_per_byte
+    return figures
