@@ -96,7 +96,8 @@ def _show(run: Path, found: Evaluation) -> None:
     """Print the figures, and the command that exports the model with them."""
     echo(str(run))
     shown = {"checkpoint": f"step {found.step:,}", "data": one_line(found.place), "rows": f"{found.rows:,}"}
-    shown |= {one_line(name): f"{figure:.4f}" for name, figure in found.figures.items()}
+    figures = {name: "not finite" if figure is None else f"{figure:.4f}" for name, figure in found.figures.items()}
+    shown |= {one_line(name): figure for name, figure in figures.items()}
     width = max(map(display_width, shown))
     for name, figure in shown.items():
         echo(f"  {pad(name, width)}  {figure}")

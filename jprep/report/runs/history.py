@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from jprep.train.evaluation.records import Evaluation, read_evaluations
 from jprep.train.job.best import best_figure
 from jprep.train.job.config import Job
 from jprep.train.run.commit import best_first
@@ -83,6 +84,7 @@ class RunHistory(NamedTuple):
         moments: starts and interruptions, in order; at most the first 40 interruptions.
         saved: steps of checkpoints as they were saved, even if they were deleted later.
         checkpoints: the checkpoints that exist.
+        evaluations: the figures of `jprep evaluate`.
         step: the number of updates done.
         hours: hours from the first start to the last event.
         working_hours: hours in which a worker ran.
@@ -101,6 +103,7 @@ class RunHistory(NamedTuple):
     moments: list[Moment]
     saved: list[int]
     checkpoints: list[KeptCheckpoint]
+    evaluations: list[Evaluation]
     step: int
     hours: float
     working_hours: float
@@ -115,7 +118,7 @@ def read_history(run: Path) -> RunHistory:
     """Read the history of a run, which may be training meanwhile.
 
     Raises:
-        ConfigError: there is no run, or its job.json is damaged.
+        ConfigError: there is no run, or its job.json or the figures of an evaluation are damaged.
         MachineError: a file cannot be read.
     """
     job, reader = read_job(run), _Reader()
@@ -130,6 +133,7 @@ def read_history(run: Path) -> RunHistory:
         moments=reader.moments,
         saved=reader.saved,
         checkpoints=_checkpoints(run, job),
+        evaluations=read_evaluations(run, job),
         step=reader.step,
         hours=reader.hours(reader.last),
         working_hours=reader.working / 3600,

@@ -55,6 +55,7 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         "summary": _summary(runs),
         "folds": list(_folds(inputs)),
         "plots": run_plots(runs),
+        "evaluations": _evaluations(runs),
         "mixtures": [(name, _mixture(run)) for name, run in runs if run.job.sources],
         "moments": [(name, [_moment(each) for each in run.moments], run.interruptions) for name, run in runs],
         "checkpoints": [(name, _checkpoints(run)) for name, run in runs],
@@ -93,6 +94,16 @@ def _folds(inputs: Sequence[ReportInput]) -> Iterator[tuple[str, list[str], list
                 for name, figure in found.figures.items()
             ]
             yield found.name, headings, [*rows, *steps]
+
+
+def _evaluations(runs: Sequence[tuple[str, RunHistory]]) -> list[list[Any]]:
+    """Return the rows of a table that has the figures of several runs on the same data one below the other."""
+    found = [(one.title, one.made_from, name, one) for name, run in runs for one in run.evaluations]
+    found.sort(key=lambda each: each[:2])
+    return [
+        [title, name, one.step, one.rows, "; ".join(f"{key} {_shown(value)}" for key, value in one.figures.items())]
+        for title, _, name, one in found
+    ]
 
 
 def _shown(value: float | None) -> str:
@@ -227,7 +238,9 @@ def _figures(name: str, run: RunHistory, samples: Sequence[SampledText]) -> dict
     }
     texts = [msgspec.to_builtins(each) for each in samples]
     sources = {"sources": msgspec.to_builtins(run.job.sources)} if run.job.sources else {}
-    return {"name": name} | {key: getattr(run, key) for key in names} | plain_curves | {"texts": texts} | sources
+    measured = {"evaluations": msgspec.to_builtins(run.evaluations)} if run.evaluations else {}
+    head = {"name": name} | {key: getattr(run, key) for key in names}
+    return head | plain_curves | {"texts": texts} | measured | sources
 
 
 def _notes(runs: Sequence[tuple[str, RunHistory]]) -> list[str]:

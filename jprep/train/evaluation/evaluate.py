@@ -18,7 +18,7 @@ from jprep.train.evaluation.data import EvaluationData, choose_data
 from jprep.train.evaluation.records import Evaluation
 from jprep.train.evaluation.worker import link_run, measure
 from jprep.train.exporting.checkpoint_selection import default_checkpoint, select_checkpoint
-from jprep.train.job.config import Job, Precision, objective_of
+from jprep.train.job.config import Job, Precision
 from jprep.train.job.features import check_features, check_task
 from jprep.train.launcher.environments import worker_python
 from jprep.train.planning.family_check import check_family
@@ -122,12 +122,12 @@ def _plan(backend: Backend, job: Job, work: Path) -> Plan:
     return backend.plan(job, work, this_host(python))
 
 
-def _with_derived(measured: dict[str, float | None], chosen: EvaluationData) -> dict[str, float]:
+def _with_derived(measured: dict[str, float | None], chosen: EvaluationData) -> dict[str, float | None]:
     """Return the figures of a validation, and those that follow from its loss."""
-    figures = {name: math.nan if value is None else value for name, value in measured.items()}
-    if (found := perplexity(chosen.job, figures)) is None:
-        return figures
-    figures["perplexity"] = found
-    if objective_of(chosen.job.train.task) == "clm" and chosen.tokens_per_byte:
-        figures["bits_per_byte"] = figures["loss"] / math.log(2) * chosen.tokens_per_byte
+    loss, found = measured.get("loss"), perplexity(chosen.job, measured)
+    if loss is None or found is None:
+        return measured
+    figures = measured | {"perplexity": found}
+    if chosen.job.train.task == "clm" and chosen.tokens_per_byte:
+        figures["bits_per_byte"] = loss / math.log(2) * chosen.tokens_per_byte
     return figures

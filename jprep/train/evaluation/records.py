@@ -27,7 +27,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         split: the split of the dataset; `held out` for the run's own validation rows, "" for other rows.
         made_from: the fingerprint of the dataset, or the SHA-256 of each file.
         rows: number of rows.
-        figures: the loss, and other metrics by name.
+        figures: the loss, and other metrics by name; None if a metric is not finite.
         seen: whether the run was trained on these rows.
     """
 
@@ -39,7 +39,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     split: str
     made_from: list[str]
     rows: int
-    figures: dict[str, float]
+    figures: dict[str, float | None]
     seen: bool = False
 
     @property

@@ -294,7 +294,8 @@ def _figures(content: CardContent) -> dict[str, object]:
     if (found := perplexity(content.job, figures, generator=generator)) is not None:
         rows["validation perplexity"] = found
     for one in content.evaluations:
-        rows |= {f"{name} on {one.title}, {one.rows:,} rows": value for name, value in one.figures.items()}
+        finite = {name: value for name, value in one.figures.items() if value is not None}
+        rows |= {f"{name} on {one.title}, {one.rows:,} rows": value for name, value in finite.items()}
     return rows
 
 

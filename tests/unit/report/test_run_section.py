@@ -16,6 +16,7 @@ from jprep.report.runs.differences import job_differences
 from jprep.report.runs.history import POINTS, read_history
 from jprep.report.runs.text_samples import sampled_texts
 from jprep.report.section import ReportOptions
+from jprep.train.evaluation.records import Evaluation, add_evaluation
 from jprep.train.job.config import SeenSource
 from jprep.train.launcher.cross_validation import FOLDS, summarize_folds
 from jprep.train.run.directory import JOB, read_job
@@ -99,6 +100,21 @@ def test_a_page_about_an_interrupted_run(tmp_path: Path) -> None:
     page = page_of([run])
     assert SHOWN in page and "worker restarted" in page and "Dashed lines are restarts" in page
     assert "main memory, GB" in page and "Step 5" in page and "東京" in page
+
+
+def test_evaluations_of_several_runs_are_one_table(tmp_path: Path) -> None:
+    runs = [trained_run(tmp_path / "one"), trained_run(tmp_path / "two", seed=7)]
+    for number, run in enumerate(runs):
+        figures = {"loss": 3.25 + number, "accuracy": None}
+        measured = Evaluation(
+            job=read_job(run).fingerprint, step=10, backend="torch", name=HOSTILE, data=["d"], split="test",
+            made_from=["1"], rows=1204, figures=figures,
+        )  # fmt: skip
+        add_evaluation(run, measured)
+    page = page_of(runs)
+    assert SHOWN in page and page.index("loss 3.2500; accuracy –") < page.index("loss 4.2500")
+    [section] = build_report(runs).sections
+    assert [run["evaluations"][0]["figures"]["loss"] for run in section.figures["runs"]] == [3.25, 4.25]
 
 
 def test_runs_are_laid_over_each_other(tmp_path: Path) -> None:
