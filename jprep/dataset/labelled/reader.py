@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+import jprep.io.inputs.japanese_codecs  # noqa: F401 - registers cp51932
 from jprep.config import suggest_name
 from jprep.errors import ConfigError, InputError, Setting
 
@@ -35,7 +36,7 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         bins: number of bins of the score; 0 is 1 + log2 of the number of rows, rounded down (Sturges).
         header: whether the first line of CSV and TSV names the columns; otherwise they are named 0, 1, …
         columns: names of the columns of CSV and TSV without a header, in order.
-        encoding: encoding of CSV and TSV.
+        encoding: encoding of CSV and TSV; `cp51932` is EUC-JP with `①`, `㈱`, `髙` and others.
         length: maximum tokens per row, including special tokens; longer rows are truncated.
         buckets: shorter lengths that batches of short rows are padded to, instead of `length`.
     """
@@ -49,7 +50,7 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     bins: int = 0
     header: bool = True
     columns: list[str] = []
-    encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp"] = "utf-8"
+    encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp", "cp51932"] = "utf-8"
     length: int = 128
     buckets: list[int] = []
 
