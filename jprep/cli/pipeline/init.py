@@ -12,8 +12,9 @@ import click
 from jprep.cli.common.output import echo, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.shell_command import shell_command
+from jprep.cli.common.unused_options import refuse_unused
 from jprep.cli.completion.candidates import PATTERN, SEGMENTER
-from jprep.cli.pipeline.starter_names import BACKENDS, MODELS, SOURCES, TOKENIZERS
+from jprep.cli.pipeline.starter_names import BACKENDS, MODELS, SOURCES, TASKS, TOKENIZERS
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
     help="Files, patterns, directories or URLs of the text; for hf ORG/NAME. Can be repeated.",
 )  # fmt: skip
 @click.option("--text-field", default="", metavar="NAME", help="Field of records with the text. Default: found.")
+@click.option(
+    "--task", type=click.Choice(TASKS), help="Fine-tune the model of --init on rows of --input, instead of on text."
+)
+@click.option(
+    "--validation", multiple=True, type=PATTERN, metavar="PATH",
+    help="With --task: files with rows to validate on. Default: a fifth of labelled rows.",
+)  # fmt: skip
+@click.option("--label-field", default="", metavar="NAME", help="With --task: column of the label. Default: found.")
 @click.option("--train", "backend", type=click.Choice(BACKENDS), help="What trains the model.  [default: torch]")
 @click.option("--model", metavar="PRESET", type=click.Choice(MODELS), help="E.g. gpt2-small, roberta-base, llama-160m.")
 @click.option(
@@ -57,17 +66,57 @@ def init(file: Path | None, yes: bool, force: bool, **given: Any) -> None:
       jprep init
       jprep init novels.toml --from text --input 'novels/*.txt' --train torch --model gpt2-small
       jprep init medical.toml --from text --input 'texts/*.jsonl' --init Qwen/Qwen3-0.6B-Base
+      jprep init reviews.toml --task classify --input train.csv --init work/jawiki/runs/torch/export
+      jprep init chat.toml --task sft --input train.jsonl --validation held.jsonl --init Qwen/Qwen3-0.6B-Base
     """
     from jprep.pipeline.starter.starter_recipe import compose_recipe, refuse_existing, write_recipe
 
     if file:
         refuse_existing(file, force=force)
+    if given["task"]:
+        _write_finetuning(given, file, force=force)
+        return
+    refuse_unused("it is for --task", "validation", "label_field")
     asking = not yes and sys.stdin.isatty() and sys.stderr.isatty()
     answers = _answers(given, file, asking=asking)
     path = file or Path(f"{answers.name}.toml")
     refuse_existing(path, force=force)
     write_recipe(compose_recipe(answers, path), path, force=force)
     _show(path, answers)
+
+
+def _write_finetuning(given: Mapping[str, Any], file: Path | None, *, force: bool) -> None:
+    """Write a recipe that fine-tunes a model. Nothing is asked: whoever knows the task has the files."""
+    from jprep.pipeline.starter.finetuning import FineTuning, compose_finetuning
+    from jprep.pipeline.starter.starter_recipe import refuse_existing, write_recipe
+    from jprep.pipeline.starter.starting_model import check_starting_model, read_starting_model
+    from jprep.train.planning.host import has_accelerator
+
+    task = given["task"]
+    refuse_unused(f"the recipe fine-tunes a model for {task}", "source", "model", "tokenizer", "segmenter")
+    if task == "sft":
+        refuse_unused("columns of conversations are found", "text_field", "label_field")
+    if given["init_model"] is None:
+        raise click.UsageError(f"--task {task} needs a model to fine-tune: --init DIR|NAME")
+    start = read_starting_model(given["init_model"], task)
+    backend: BackendName = given["backend"] or "torch"
+    check_starting_model(start, backend)
+    answers = FineTuning(
+        name=given["name"] or (file.stem if file else task),
+        task=task,
+        start=start,
+        inputs=given["inputs"],
+        validation=given["validation"],
+        text_field=given["text_field"],
+        label_field=given["label_field"],
+        backend=backend,
+        precision="bf16" if has_accelerator() else "fp32",
+    )
+    path = file or Path(f"{answers.name}.toml")
+    refuse_existing(path, force=force)
+    write_recipe(compose_finetuning(answers, path), path, force=force)
+    echo(f"{path}: {one_line(start.init)} by {backend}, for {task}")
+    next_steps(shell_command("train", path, "--dry-run"), shell_command("run", path))
 
 
 def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> Answers:

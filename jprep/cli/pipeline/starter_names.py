@@ -4,6 +4,7 @@ from __future__ import annotations
 
 SOURCES = ("wikipedia", "cc100", "text", "hf")
 BACKENDS = ("torch", "deepspeed", "flax", "fairseq-xla", "keras")
+TASKS = ("classify", "regress", "sft")
 TOKENIZERS = ("bpe", "byte-bpe", "unigram", "wordpiece")
 MODELS = (
     "gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "bert-tiny", "bert-small", "bert-base",

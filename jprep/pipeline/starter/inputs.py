@@ -27,7 +27,7 @@ _LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its f
 _LONGEST_NAME = 1000  # characters of a column's name
 _COMPRESSED = 3  # about how much larger text is than its compressed file
 _FEW_FILES = 20  # fewer text files than this are divided into smaller documents
-_TEXT_FIELDS = ("text", "content", "body", "document", "article", "sentence", "本文", "テキスト", "文章")
+TEXT_FIELDS = ("text", "content", "body", "document", "article", "sentence", "本文", "テキスト", "文章")
 
 
 class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def hub_pattern(text: str) -> str:
 
 def hub_inputs(inputs: Sequence[str], text_field: str) -> InputSummary:
     """Return the summary of a dataset on the Hub, which is not looked at."""
-    reader = {"use": _reader_of(list(inputs)), "text": text_field or _TEXT_FIELDS[0]}
+    reader = {"use": _reader_of(list(inputs)), "text": text_field or TEXT_FIELDS[0]}
     return InputSummary(paths=tuple(inputs), reader=reader)
 
 
@@ -99,7 +99,7 @@ def local_inputs(patterns: Sequence[str], text_field: str = "") -> InputSummary:
     reader = _reader_of(paths)
     if not all(map(is_local, paths)):
         refuse_other_formats(paths if reader == "text" else [])
-        options = {} if reader == "text" else {"text": text_field or _TEXT_FIELDS[0]}
+        options = {} if reader == "text" else {"text": text_field or TEXT_FIELDS[0]}
         return InputSummary(paths=tuple(named), reader={"use": reader, **options})
     look = {"parquet": _look_at_parquet, "text": _look_at_text}.get(reader, _look_at_records)
     return look(tuple(named), paths, reader, text_field)
@@ -239,10 +239,10 @@ def _text_field(fields: list[str], wanted: str, path: str) -> str:
     """
     if wanted.partition(".")[0] in fields:
         return wanted
-    usual = next((name for name in _TEXT_FIELDS if name in fields), "")
+    usual = next((name for name in TEXT_FIELDS if name in fields), "")
     if usual and not wanted:
         return usual
-    what = f"there is no field {wanted!r}" if wanted else f"there is no field called {', '.join(_TEXT_FIELDS)}"
+    what = f"there is no field {wanted!r}" if wanted else f"there is no field called {', '.join(TEXT_FIELDS)}"
     raise ConfigError(what, where=path, fix=f"--text-field with one of {', '.join(map(repr, fields[:20]))}")
 
 

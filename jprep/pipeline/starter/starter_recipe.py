@@ -42,8 +42,7 @@ def compose_recipe(answers: Answers, file: Path) -> str:
         ConfigError: an answer is wrong, or no input matches.
         MachineError, InputError: an input cannot be read.
     """
-    if problem := name_problem(answers.name):
-        raise ConfigError(f"a recipe cannot be called {answers.name!r}: {problem}", where="--name", fix="--name novels")
+    check_name(answers.name)
     if not answers.start:
         check_model(answers.backend, answers.model)
     elif answers.start.needs_words and answers.segmenter == "none":
@@ -59,11 +58,21 @@ def compose_recipe(answers: Answers, file: Path) -> str:
             *([] if answers.start else [tokenizer_table(answers, inputs)]),
             dataset_table(answers, inputs),
             train_table(answers, inputs),
-            backend_table(answers),
+            backend_table(answers.backend),
         ]
     )
-    _check(text)
+    check_text(text)
     return text
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no directory of outputs can have.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    if problem := name_problem(name):
+        raise ConfigError(f"a recipe cannot be called {name!r}: {problem}", where="--name", fix="--name novels")
 
 
 def _check_segmenter(answers: Answers) -> None:
@@ -112,7 +121,8 @@ def _model(answers: Answers) -> str:
     return f"{'continued training of ' if answers.start else ''}{one_line(answers.model_name)}"
 
 
-def _check(text: str) -> None:
+def check_text(text: str) -> None:
+    """Load a recipe's text, which raises what is wrong with it."""
     with tempfile.TemporaryDirectory(prefix="jprep-init-") as folder:
         path = Path(folder) / "recipe.toml"
         path.write_text(text, encoding="utf-8")

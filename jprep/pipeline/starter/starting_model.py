@@ -11,6 +11,7 @@ from jprep.pipeline.init_tokenizer import tokenizer_beside
 from jprep.pipeline.starter.choices import BACKENDS, FAMILIES, BackendName, StartingModel
 from jprep.tokenizer.card import read_card
 from jprep.tokenizer.external.files import is_external
+from jprep.train.job.config import Task, objective_of
 from jprep.train.models.config import max_positions
 from jprep.train.models.presets import FAMILIES as ARCHITECTURES
 from jprep.train.pretrained.config import CONFIG, PretrainedConfig, read_pretrained_config
@@ -20,11 +21,12 @@ _WORDS = ("hard", "spaces")
 """Boundaries of tokenizers that take the words of a corpus, and not raw text."""
 
 
-def read_starting_model(init: str) -> StartingModel:
+def read_starting_model(init: str, task: Task | None = None) -> StartingModel:
     """Read what a model is, from its `config.json`; of a name on the Hub, config and tokenizer are downloaded.
 
     Args:
         init: a directory in Hugging Face form, or a name on the Hub.
+        task: the task to fine-tune it for; None continues its training.
 
     Raises:
         ConfigError: there is no such directory or name, it is not a model with a tokenizer, or starter recipes know no
@@ -33,11 +35,17 @@ def read_starting_model(init: str) -> StartingModel:
     """
     folder, tokenizer = _find_model(init)
     given = read_pretrained_config(folder)
-    if given.model_type not in FAMILIES or FAMILIES[given.model_type].task == "rtd":
-        fix = "write the recipe by hand, see docs/pretrained.md"
-        what = f"starter recipes do not continue models of the type {given.model_type!r}"
-        raise ConfigError(what, where=f"--init {init}", fix=fix)
+    if not _is_known(given.model_type, task):
+        verb = f"fine-tune for {task}" if task else "continue"
+        what = f"starter recipes do not {verb} models of the type {given.model_type!r}"
+        raise ConfigError(what, where=f"--init {init}", fix="write the recipe by hand, see docs/pretrained.md")
     return StartingModel(init, given.model_type, _positions(given), *_words_of(tokenizer))
+
+
+def _is_known(family: str, task: Task | None) -> bool:
+    if task:
+        return family in FAMILIES and objective_of(task) in ARCHITECTURES[family].classes
+    return family in FAMILIES and FAMILIES[family].task != "rtd"
 
 
 def _find_model(init: str) -> tuple[Path, Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jprep.dataset.sampling.config import MaskingConfig
-from jprep.pipeline.starter.choices import FAMILIES, LARGE, Answers, ModelFamily
+from jprep.pipeline.starter.choices import FAMILIES, LARGE, Answers, BackendName, ModelFamily
 from jprep.pipeline.starter.corpus_tables import known_size
 from jprep.pipeline.starter.inputs import InputSummary
 from jprep.pipeline.starter.toml_lines import Key, table
@@ -44,7 +44,7 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
         *_task_keys(family, answers),
         Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
         Key("steps", steps, _passes_comment(steps * batch * length * _BYTES_PER_TOKEN / size)),
-        Key("precision", answers.precision, _PRECISIONS[answers.precision]),
+        Key("precision", answers.precision, PRECISIONS[answers.precision]),
         Key("optimizer", {"lr": _rate(answers), **_ADAM[family.task]}, "AdamW; lr is the highest learning rate"),
         Key("schedule", _schedule(family, steps), "the rate rises for `warmup` steps, and then falls"),
         Key("validation", {"every_steps": every, "batches": 50}, "how often the validation loss is measured"),
@@ -80,7 +80,7 @@ def _passes_comment(passes: float) -> str:
     return f"about {count:,} {'pass' if count == 1 else 'passes'} over the text; or `epochs = 1`"
 
 
-_PRECISIONS = {
+PRECISIONS = {
     "bf16": "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32",
     "fp32": "of the computation, for CPUs; bf16 is faster on TPUs and newer GPUs",
 }
@@ -139,7 +139,7 @@ _BACKENDS = {
 """Backend → the keys of its table."""
 
 
-def backend_table(answers: Answers) -> str:
+def backend_table(backend: BackendName) -> str:
     """Return `[train.backend.NAME]`, which also chooses the backend."""
-    above = f"Options of the backend {answers.backend}; `jprep train FILE --dry-run` shows what they lead to."
-    return table(f"[train.backend.{answers.backend}]", _BACKENDS[answers.backend], above)
+    above = f"Options of the backend {backend}; `jprep train FILE --dry-run` shows what they lead to."
+    return table(f"[train.backend.{backend}]", _BACKENDS[backend], above)
