@@ -90,6 +90,21 @@ def test_splits_are_chosen_and_rows_of_the_training_are_pointed_out(workspace: W
     assert not workspace.figures("--data", other, "--split", "train")["seen"], "the run was trained on other rows"
 
 
+def test_the_command_is_suggested_after_a_training_with_a_test_split(workspace: Workspace) -> None:
+    train = ["train", "small.toml", "--backend", "numpy"]
+    plain = workspace.jprep(*train, *WHOLE, cwd=workspace.folder, env=workspace.env).stdout
+    assert "jprep export" in plain and "jprep evaluate" not in plain
+    dataset = workspace.folder / "work/small/dataset"
+    made = read_dataset(dataset)
+    splits = dict.fromkeys(("train", "validation", "test"), [[[[10, 11, 12, 13] * 20]]] * 40)
+    lay_out(dataset, splits, made_from=made.made_from, vocab_size=made.vocab_size, fingerprint="2" * 32)
+    said = workspace.jprep(*train, "--name", "other", cwd=workspace.folder, env=workspace.env).stdout
+    run = "work/small/runs/other"
+    assert said.index(f"jprep evaluate {run}") < said.index(f"jprep export {run}")
+    evaluated = workspace.jprep("evaluate", run, cwd=workspace.folder, env=workspace.env).stdout
+    assert "test of work/small/dataset" in evaluated
+
+
 def test_what_does_not_fit_the_run_is_refused(workspace: Workspace) -> None:
     def said(*more: object, code: int = 2) -> str:
         return workspace.evaluate(*more, code=code).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,6 +74,15 @@ def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = ""
         what = f"--split is for datasets, and the task {job.train.task} has files with rows"
         raise ConfigError(what, where="--split", fix="give the rows to measure with --data FILE")
     return _from_files(run, job, given) if given else _held_out(run, job)
+
+
+def has_test_split(run: Path, job: Job) -> bool:
+    """Return whether the dataset of a run has a test split, on which it can be evaluated."""
+    with contextlib.suppress(ConfigError):
+        return bool(job.dataset) and any(
+            split.name == TEST and split.tokens for split in read_dataset(job_path(run, job.dataset)).splits
+        )
+    return False
 
 
 def _from_dataset(run: Path, job: Job, given: Sequence[Path], name: str) -> EvaluationData:
