@@ -13,6 +13,24 @@ from jprep.errors import Interrupted
 
 
 @contextlib.contextmanager
+def end_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block like Ctrl-C, so that temporary files are deleted.
+
+    Raises:
+        KeyboardInterrupt: there was one.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def graceful_interrupt() -> Iterator[Callable[[], bool]]:
     """Turn SIGINT and SIGTERM into a request to stop; give a function that returns whether there was one.
 

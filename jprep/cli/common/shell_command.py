@@ -57,7 +57,7 @@ def current_words(*, without: Sequence[str] = (), flags: Sequence[str] = ()) -> 
 
 
 def command_for_other(path: Path) -> Callable[[Path], str]:
-    """Return what gives the command line of this process with another path in place of `path`."""
+    """Return a function that returns the command line of this process with another path in place of `path`."""
     return lambda other: shell_command(*(other if Path(word) == path else word for word in current_words()))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.common.interrupt import end_on_sigterm
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.shell_command import command_for_other, shell_command
@@ -50,10 +51,10 @@ def evaluate(
 ) -> None:
     """Measure a checkpoint of a run on the test split of its dataset, or on other rows.
 
-    The figures are those of a validation: the loss, and accuracy, F1 and others of labelled rows; for clm and mlm the
-    perplexity; for clm on a dataset bits per byte, which models with different tokenizers can be compared by. Every row
-    counts once, without dropout. The run may still be training. The figures are recorded in RUN/evaluations, and the
-    model card of `jprep export` lists them.
+    The figures are those of a validation: the loss, and accuracy, F1 and others of labelled rows; for clm, mlm and sft
+    the perplexity; for clm on a dataset bits per byte, which models with different tokenizers can be compared by. Every
+    row counts once, without dropout. The run may still be training. The figures are recorded in RUN/evaluations, and
+    the model card of `jprep export` lists them.
 
     \b
     Example:
@@ -65,7 +66,7 @@ def evaluate(
     from jprep.train.evaluation.evaluate import evaluate as measure
 
     _require_run(run)
-    with show_status("evaluating"):
+    with show_status("evaluating"), end_on_sigterm():
         found = measure(run, data, split=split, which=which, backend_name=backend, settings=settings)
     _record(run, found)
     if as_json:
@@ -78,7 +79,7 @@ def _require_run(run: Path) -> None:
     from jprep.train.run.directory import JOB, no_run_error
 
     if not (run / JOB).exists():
-        raise no_run_error(run, "there is no run here", "`jprep train` makes one", command_for_other(run))
+        raise no_run_error(run, "there is no run here", "`jprep train` creates one", command_for_other(run))
 
 
 def _record(run: Path, found: Evaluation) -> None:
@@ -92,10 +93,21 @@ def _record(run: Path, found: Evaluation) -> None:
         note(f"jprep: the figures are not recorded: {error.what}: {one_line(error.where)}")
 
 
+def _counts(found: Evaluation) -> dict[str, str]:
+    """Return how many rows there are, and what was cut or left out."""
+    from jprep.dataset.conversations.config import describe_counts
+
+    rows = f"{found.rows:,}"
+    if "conversations" in found.counts:
+        return {"messages": describe_counts(found.counts), "rows": rows}
+    cut = found.counts.get("truncated", 0)
+    return {"rows": f"{rows}, {cut:,} of them cut to train.labelled.length" if cut else rows}
+
+
 def _show(run: Path, found: Evaluation) -> None:
     """Print the figures, and the command that exports the model with them."""
     echo(str(run))
-    shown = {"checkpoint": f"step {found.step:,}", "data": one_line(found.place), "rows": f"{found.rows:,}"}
+    shown = {"checkpoint": f"step {found.step:,}", "data": one_line(found.place), **_counts(found)}
     figures = {name: "not finite" if figure is None else f"{figure:.4f}" for name, figure in found.figures.items()}
     shown |= {one_line(name): figure for name, figure in figures.items()}
     width = max(map(display_width, shown))

@@ -31,6 +31,7 @@ class ConversationSampler:
     Attributes:
         samples: number of rows of an epoch.
         order: order of the rows.
+        counts: see `Conversations`.
 
     Raises:
         ConfigError: there are no conversations, or a number is out of range.
@@ -39,7 +40,7 @@ class ConversationSampler:
     def __init__(
         self, data: Conversations, length: int, pad: int, batch: int, seed: int, split: str, drop_last: bool = False
     ) -> None:
-        self._data, self._length, self._pad = data, length, pad
+        self._data, self._length, self._pad, self.counts = data, length, pad, data.counts
         self._pieces, self._begins = _rows_of(np.diff(data.offsets), length)
         self.order = SampleOrder(len(self._begins) - 1, batch, seed, split, drop_last).checked()
         self.samples = self.order.epoch_rows

@@ -114,6 +114,7 @@ class LabelledSampler:
     Attributes:
         samples: number of rows of an epoch.
         order: order of the rows.
+        counts: see `LabelledDataset`; of all its rows.
 
     Raises:
         ConfigError: there are no rows, or a number is out of range.
@@ -128,7 +129,7 @@ class LabelledSampler:
         rows: Integers | None = None,
         drop_last: bool = False,
     ) -> None:
-        self._data, self._rows = data, np.arange(len(data)) if rows is None else rows
+        self._data, self._rows, self.counts = data, np.arange(len(data)) if rows is None else rows, data.counts
         self._widths = np.array(sorted({*data.config.buckets, data.config.length}))
         self.order = SampleOrder(len(self._rows), batch, seed, split, drop_last).checked()
         self.samples = self.order.epoch_rows

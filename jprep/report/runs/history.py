@@ -118,7 +118,7 @@ def read_history(run: Path) -> RunHistory:
     """Read the history of a run, which may be training meanwhile.
 
     Raises:
-        ConfigError: there is no run, or its job.json or the figures of an evaluation are damaged.
+        ConfigError: there is no run, or its job.json is damaged.
         MachineError: a file cannot be read.
     """
     job, reader = read_job(run), _Reader()

@@ -101,7 +101,13 @@ def _evaluations(runs: Sequence[tuple[str, RunHistory]]) -> list[list[Any]]:
     found = [(one.title, one.made_from, name, one) for name, run in runs for one in run.evaluations]
     found.sort(key=lambda each: each[:2])
     return [
-        [title, name, one.step, one.rows, "; ".join(f"{key} {_shown(value)}" for key, value in one.figures.items())]
+        [
+            f"{title}{' (trained on)' * one.seen}",
+            name,
+            one.step,
+            one.rows,
+            "; ".join(f"{key} {_shown(value)}" for key, value in one.figures.items()),
+        ]
         for title, _, name, one in found
     ]
 

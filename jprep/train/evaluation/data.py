@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from jprep.dataset.labelled.reader import refuse_directory
 from jprep.dataset.manifest import (
     DATASET_JSON,
     TEST,
@@ -90,7 +92,8 @@ def _from_dataset(run: Path, job: Job, given: Sequence[Path], name: str) -> Eval
     dataset = read_dataset(folder)
     own = dataset.fingerprint == lock.dataset
     if not given and not own:
-        what, fix = "the dataset is not what the run began with", f"restore it, or name it: --data {folder}"
+        what = "the dataset was packed again since the run was trained on it"
+        fix = f"restore it; or measure on it as it is: --data {shlex.quote(str(folder))}"
         raise MismatchError(what, where=str(folder), fix=fix)
     _check_dataset(run, job, dataset, folder, lock)
     chosen = find_split(dataset, name or _default_split(dataset, folder), folder)
@@ -114,8 +117,8 @@ def _dataset_folder(run: Path, job: Job, given: Sequence[Path]) -> Path:
     if len(given) > 1:
         raise ConfigError(f"expected one dataset, got {len(given)}", where="--data", fix="give one of them")
     if given and not (given[0] / DATASET_JSON).exists():
-        what = f"a run of the task {job.train.task} is measured on a dataset, and this is none"
-        fix = "`jprep dataset pack` makes one, with the tokenizer of the run"
+        what = f"expected a dataset, as the task of the run is {job.train.task}"
+        fix = "give a directory that `jprep dataset pack` has written, with the tokenizer of the run"
         raise ConfigError(what, where=str(given[0]), fix=fix)
     return given[0].resolve() if given else job_path(run, job.dataset)
 
@@ -139,7 +142,11 @@ def _default_split(dataset: DatasetManifest, folder: Path) -> str:
 
 def _from_files(run: Path, job: Job, given: Sequence[Path]) -> EvaluationData:
     """Return given files, all of whose rows are measured."""
+    for path in given:
+        refuse_directory(path, (".jsonl", ".parquet") if job.chat else (".jsonl", ".csv", ".tsv", ".parquet"))
     lock, hashes = read_data_lock(run), [hash_data(path) for path in given]
+    if len(set(hashes)) < len(hashes):
+        raise ConfigError("the same file is given twice", where="--data", fix="give it once")
     trained = {file.sha256 for name, file in lock.files.items() if name.startswith("data/")}
     changed, split = _with_files(run, job, given)
     return EvaluationData(changed, split, _names(given), [*given], "", hashes, seen=not trained.isdisjoint(hashes))
@@ -153,6 +160,12 @@ def _held_out(run: Path, job: Job) -> EvaluationData:
         raise ConfigError(what, where=str(run), fix=fix)
     key = "validation_data" if train.validation_data else "data"
     paths = [job_path(run, path) for path in getattr(train, key)]
+    if missing := next((path for path in paths if not path.exists()), None):
+        what, fix = (
+            "the rows that the run held out are no longer there",
+            "restore the file, or give others: --data FILE",
+        )
+        raise ConfigError(what, where=str(missing), fix=fix)
     hashes = check_locked(run, {f"{key}/{number}": path for number, path in enumerate(paths)})
     if train.validation_data:
         return EvaluationData(*_with_files(run, job, paths), _names(paths), paths, HELD_OUT, hashes)
@@ -165,10 +178,8 @@ def _names(paths: Sequence[Path]) -> str:
 
 
 def _with_files(run: Path, job: Job, paths: Sequence[Path]) -> tuple[Job, str]:
-    """Return the job whose rows are those of some files, and the split that has all of them."""
+    """Return the job whose rows are those of some files, and its split that has all of them."""
     files = [str(path.resolve()) for path in paths]
-    if job.chat:  # the validation split: its conversations are packed into rows as in the run's own validations
-        return _changed(job, _tokenizer(run, job), data=files, validation_data=files), VALIDATION
     labelled = msgspec.structs.replace(job.train.labelled, folds=0, stratify="")
     return _changed(job, _tokenizer(run, job), data=files, validation_data=[], labelled=labelled, fold=None), TRAIN
 
@@ -182,14 +193,16 @@ def _tokenizer(run: Path, job: Job) -> str:
 
 
 def _changed(job: Job, tokenizer: str = "", *, dataset: str = "", **train: Any) -> Job:
-    """Return the job that reads other data, whole and in one stage, on this machine alone."""
+    """Return the job that reads other data, on this machine alone, without what only a training needs."""
     section = msgspec.structs.replace(
         job.train,
         stages=[],
         drop_last=False,
+        class_weights="",
+        z_loss=0.0,
         hosts="none",
         validation=ValidationConfig(),
         checkpoint=CheckpointConfig(),
         **train,
     )
-    return msgspec.structs.replace(job, train=section, dataset=dataset, tokenizer=tokenizer, mix=None)
+    return msgspec.structs.replace(job, train=section, dataset=dataset, tokenizer=tokenizer, mix=None, class_weights=[])

@@ -1,16 +1,19 @@
-"""Measure a checkpoint of a run on rows that the training did not see."""
+"""Measure a checkpoint of a run on a test split, or on other rows."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from jprep.config import apply_overrides, parse_config
-from jprep.errors import ConfigError
+from jprep.dataset.sampling.sampler import TextSampler
+from jprep.dataset.sampling.staged import StagedSampler
+from jprep.errors import ConfigError, JprepError
 from jprep.io.temporary import temporary_directory
 from jprep.train.backend import Backend, Plan
 from jprep.train.backend_loading import load_backend
@@ -25,7 +28,7 @@ from jprep.train.planning.family_check import check_family
 from jprep.train.planning.host import this_host
 from jprep.train.results.perplexity import perplexity
 from jprep.train.run.directory import read_job
-from jprep.train.worker.batches import Batches
+from jprep.train.worker.batches import AnySampler, Batches
 
 
 class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +48,7 @@ def evaluate(
     backend_name: str = "",
     settings: Sequence[str] | Mapping[str, Any] = (),
 ) -> Evaluation:
-    """Measure a checkpoint on rows that the training did not see. The run may be training meanwhile.
+    """Measure a checkpoint on a test split or on other rows. The run may be training meanwhile.
 
         found = evaluate(Path("work/jawiki/runs/torch"), split="test")
         print(found.figures["loss"])
@@ -60,8 +63,8 @@ def evaluate(
             strings.
 
     Returns:
-        What was measured: the loss and the metrics of a validation, each row once and without dropout; for `clm` and
-        `mlm` also the perplexity; for `clm` on a dataset also bits per byte of the text.
+        What was measured: the loss and the metrics of a validation, each row once and without dropout; for `clm`, `mlm`
+        and `sft` also the perplexity; for `clm` on a dataset also bits per byte of the text.
 
     Raises:
         ConfigError: there is no run, no such checkpoint or no such data, or the backend cannot measure it.
@@ -73,9 +76,10 @@ def evaluate(
     checkpoint = select_checkpoint(run, job, which or default_checkpoint(run, job))
     backend = _backend(backend_name or job.backend, job)
     chosen = choose_data(run, _with_settings(job, backend, settings), data, split)
-    with temporary_directory("jprep-evaluate-") as work:
+    check_features(chosen.job.train, backend.name, backend.features)
+    with temporary_directory("jprep-evaluate-") as work, _errors_of(run, work):
         link_run(work, run, chosen.job, checkpoint)
-        rows = Batches(work, chosen.job, chosen.job_split).validation.samples
+        rows = Batches(work, chosen.job, chosen.job_split).validation
         plan = _plan(backend, chosen.job, work)
         measured = measure(work, chosen.job, plan, checkpoint, chosen.job_split)
     return Evaluation(
@@ -86,10 +90,18 @@ def evaluate(
         data=[str(path.resolve()) for path in chosen.paths],
         split=chosen.split,
         made_from=chosen.made_from,
-        rows=rows,
+        rows=rows.samples,
         figures=_with_derived(measured, chosen),
+        counts=_counts(rows, chosen.job),
         seen=chosen.seen,
     )
+
+
+def _counts(rows: AnySampler, job: Job) -> dict[str, int]:
+    """Return how many rows of files were read, cut and left out; nothing of a fold, which is a part of its files."""
+    if isinstance(rows, TextSampler | StagedSampler) or job.train.labelled.folds:
+        return {}
+    return dict(rows.counts)
 
 
 def _backend(name: str, job: Job) -> Backend:
@@ -99,8 +111,17 @@ def _backend(name: str, job: Job) -> Backend:
         what, fix = f"the backend {name} cannot evaluate a run", "give another one, e.g. --backend torch"
         raise ConfigError(what, where="--backend", fix=fix)
     check_task(job.train.task, backend.name, backend.tasks)
-    check_features(job.train, backend.name, backend.features)
     return backend
+
+
+@contextlib.contextmanager
+def _errors_of(run: Path, work: Path) -> Iterator[None]:
+    """Let errors of the block name files of the run, and not of the temporary directory that links to them."""
+    try:
+        yield
+    except JprepError as error:
+        texts = {name: getattr(error, name).replace(str(work), str(run)) for name in ("what", "where", "fix")}
+        raise error.replace(**texts) from error
 
 
 def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping[str, Any]) -> Job:
@@ -111,6 +132,9 @@ def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping
         what = f"an evaluation takes keys of train, not of {', '.join(sorted(set(raw) - {'train'}))}"
         raise ConfigError(what, where="--set", fix=f"e.g. --set train.backend.{backend.name}.micro_batch=1")
     found = parse_config(raw["train"], _Settings, where="train")
+    if others := found.backend.keys() - {job.backend, backend.name}:
+        other, fix = min(others), f"give options of {backend.name}, or --backend {min(others)}"
+        raise ConfigError(f"this run is evaluated by {backend.name}", where=f"--set train.backend.{other}", fix=fix)
     options = msgspec.to_builtins(backend.read_options(found.backend.get(backend.name, {})))
     section = msgspec.structs.replace(job.train, batch=found.batch, precision=found.precision)
     return msgspec.structs.replace(job, train=section, backend=backend.name, options=options)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.fingerprint import fingerprint
-from jprep.errors import ConfigError
-from jprep.io.atomic import write_atomic
+from jprep.io.atomic import remove_file, write_atomic
 from jprep.train.job.config import Job
 from jprep.train.run.directory import EVALUATIONS
+
+_log = logging.getLogger(__name__)
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +32,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         made_from: the fingerprint of the dataset, or the SHA-256 of each file.
         rows: number of rows.
         figures: the loss, and other metrics by name; None if a metric is not finite.
+        counts: of conversations and labelled rows: how many were read, cut and left out.
         seen: whether the run was trained on these rows.
     """
 
@@ -40,6 +45,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     made_from: list[str]
     rows: int
     figures: dict[str, float | None]
+    counts: dict[str, int] = {}
     seen: bool = False
 
     @property
@@ -57,7 +63,9 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_evaluation(run: Path, found: Evaluation) -> Path:
-    """Record an evaluation; it replaces an earlier one of the same checkpoint on the same rows. Return its file.
+    """Record an evaluation. Return its file.
+
+    It replaces earlier ones of the same checkpoint on the same rows, and on what was in the same files or dataset.
 
     Raises:
         MachineError: it cannot be written.
@@ -65,6 +73,10 @@ def add_evaluation(run: Path, found: Evaluation) -> Path:
     subject = fingerprint({"split": found.split, "made_from": found.made_from})
     path = run / EVALUATIONS / f"step-{found.step:08d}-{subject[:12]}.json"
     write_atomic(path, encode_checksummed(found, indent=1))
+    for other in path.parent.glob(f"step-{found.step:08d}-*.json"):
+        earlier = _read(other) if other != path else None
+        if earlier and (earlier.split, earlier.data) == (found.split, found.data):
+            remove_file(other)
     return path
 
 
@@ -73,23 +85,29 @@ def read_evaluations(run: Path, job: Job) -> list[Evaluation]:
 
     Args:
         run: the run directory.
-        job: its job; figures of other jobs that the directory had are left out.
-
-    Raises:
-        ConfigError: a file is damaged or cannot be read.
+        job: its job; figures of other jobs that the directory had are left out, and so are damaged files, with a
+            warning.
     """
     found = (_read(path) for path in sorted((run / EVALUATIONS).glob("step-*.json")))
-    return [one for one in found if one.job in (job.fingerprint, *job.earlier)]
+    return [one for one in found if one and one.job in (job.fingerprint, *job.earlier)]
+
+
+def titles(found: Sequence[Evaluation]) -> list[str]:
+    """Return the title of each evaluation; of several with the same one, with the beginning of a hash."""
+    counts = Counter(one.title for one in found)
+    return [f"{one.title} ({one.made_from[0][:8]})" if counts[one.title] > 1 else one.title for one in found]
 
 
 def _shown(path: str) -> str:
     """Return a path relative to the working directory if it is below it."""
-    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else path
+    here = Path.cwd()
+    return os.path.relpath(path) if here != Path(here.anchor) and Path(path).is_relative_to(here) else path
 
 
-def _read(path: Path) -> Evaluation:
+def _read(path: Path) -> Evaluation | None:
+    """Return the evaluation of a file; None, with a warning, if it cannot be read."""
     try:
         return decode_checksummed(path.read_bytes(), Evaluation)
     except (OSError, ValueError) as error:
-        fix = "delete this file; `jprep evaluate` measures again"
-        raise ConfigError(f"the figures of an evaluation cannot be read: {error}", where=str(path), fix=fix) from error
+        _log.warning("the figures of an evaluation are left out: %s: %s", path, error)
+        return None

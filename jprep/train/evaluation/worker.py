@@ -21,11 +21,12 @@ from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.silence import Silence
-from jprep.train.run.attempt import ATTEMPT, EVALUATE, RESUME, announce_attempt
+from jprep.train.run.attempt import ATTEMPT, EVALUATE, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.directory import CHECKPOINTS, JOB, LOCK, write_plan
 from jprep.train.run.events import last_end, read_events
 from jprep.train.run.log import log_tail, open_log
+from jprep.train.run.ranks import clear_ranks
 from jprep.train.worker.out_of_memory import out_of_memory
 
 _ERRORS = {kind.exit_code: kind for kind in (ConfigError, MachineError, InputError)}
@@ -95,9 +96,11 @@ def _started(work: Path, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
+        announce_attempt(work, NO_ATTEMPT)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        clear_ranks(work)  # launchers start them in groups of their own
 
 
 def _wait(process: subprocess.Popen[bytes], silence: Silence, memory: MemoryWatch, longest: float) -> bool:

@@ -11,7 +11,7 @@ from jprep.hub.names import looks_like_name
 from jprep.io.escaping import one_line
 from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.model_card import licence_identifiers, source_list, table
-from jprep.train.evaluation.records import Evaluation
+from jprep.train.evaluation.records import Evaluation, titles
 from jprep.train.exporting.custom_head import exported_config, hook_lines
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
@@ -293,9 +293,9 @@ def _figures(content: CardContent) -> dict[str, object]:
     generator = content.job.train.task == "rtd" and content.exported.task == "mlm"
     if (found := perplexity(content.job, figures, generator=generator)) is not None:
         rows["validation perplexity"] = found
-    for one in content.evaluations:
-        finite = {name: value for name, value in one.figures.items() if value is not None}
-        rows |= {f"{name} on {one.title}, {one.rows:,} rows": value for name, value in finite.items()}
+    for one, title in zip(content.evaluations, titles(content.evaluations), strict=True):
+        what = f"{title}, {one.rows:,} rows{', which it was trained on' * one.seen}"
+        rows |= {f"{name} on {what}": value for name, value in one.figures.items() if value is not None}
     return rows
 
 

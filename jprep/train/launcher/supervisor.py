@@ -30,7 +30,7 @@ from jprep.train.launcher.multihost import announced_end
 from jprep.train.launcher.signals import STOPPED, TO_BE_CONTINUED, killed_rank, signal_name
 from jprep.train.launcher.silence import Silence
 from jprep.train.launcher.stop_requests import StopRequests
-from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, RESUME, announce_attempt
+from jprep.train.run.attempt import ATTEMPT, EVALUATE, FATAL_EXIT_CODES, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint, disk_full_error
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import LOCK, checkpoints_of, read_job, read_plan, write_plan
@@ -217,7 +217,7 @@ class _Supervisor:
     def _attempt(self, latest: Checkpoint | None) -> AttemptResult:
         """Start the worker and wait for its end. None of its processes is left afterwards."""
         attempt, self._end, self._endings = f"{self._name}-{self._attempts}", None, []
-        own = {ATTEMPT: attempt, RESUME: latest.folder.name if latest else ""}
+        own = {ATTEMPT: attempt, RESUME: latest.folder.name if latest else "", EVALUATE: ""}
         plan = msgspec.structs.replace(self._plan, env=self._plan.env | own)
         write_plan(self._run, plan)  # before the announcement: processes on other hosts read it then
         announce_attempt(self._run, attempt)

@@ -373,8 +373,15 @@ def test_the_model_card_lists_evaluations_of_its_checkpoint(tmp_path: Path, copy
         job=job.fingerprint, step=10, backend="torch", name="news", data=["/data/of-mine/dataset"], split="test",
         made_from=["1" * 32], rows=1204, figures={"loss": 3.25, "perplexity": 25.79},
     )  # fmt: skip
-    for one in (measured, structs.replace(measured, step=5, figures={"loss": 9.5})):
+    others = [
+        structs.replace(measured, step=5, figures={"loss": 9.5}),
+        structs.replace(measured, made_from=["2" * 32], data=["/data/of-others/dataset"], figures={"loss": 4.5}),
+        structs.replace(measured, split="train", made_from=["3" * 32], figures={"loss": 1.5, "mcc": None}, seen=True),
+    ]
+    for one in (measured, *others):
         add_evaluation(run, one)
     card = (export(run) / "README.md").read_text(encoding="utf-8")
-    assert "| loss on test of news, 1,204 rows | 3.2500 |" in card and "| perplexity on test of news" in card
+    assert "| loss on test of news (11111111), 1,204 rows | 3.2500 |" in card and "| perplexity on test of news" in card
+    assert "| loss on test of news (22222222), 1,204 rows | 4.5000 |" in card, "it has the same name"
+    assert "| loss on train of news, 1,204 rows, which it was trained on | 1.5000 |" in card and "mcc" not in card
     assert "9.5" not in card and "of-mine" not in card

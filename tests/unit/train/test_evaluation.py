@@ -1,0 +1,98 @@
+"""What an evaluation measures, and the figures that follow from its loss."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from jprep.dataset.manifest import read_dataset, write_dataset
+from jprep.train.evaluation.data import HELD_OUT, EvaluationData, choose_data
+from jprep.train.evaluation.evaluate import evaluate
+from jprep.train.results.perplexity import perplexity
+from jprep.train.run.directory import read_job
+from jprep.train.worker.batches import Batches
+from tests.fakes.trained_run import trained_run
+
+CHAT = [{"role": "user", "content": "日本語"}, {"role": "assistant", "content": "東京"}]
+
+
+def rows_of(run: Path, chosen: EvaluationData) -> int:
+    return Batches(run, chosen.job, chosen.job_split).validation.samples
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, run: Path, figures: dict[str, float | None]) -> dict[str, float | None]:
+    """Return the figures of an evaluation whose worker gives some figures."""
+    module = "jprep.train.evaluation.evaluate"
+    monkeypatch.setattr(f"{module}.measure", lambda *given: figures)
+    monkeypatch.setattr(f"{module}._plan", lambda *given: None)
+    return evaluate(run, split="validation").figures
+
+
+def test_bits_per_byte_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained_run(tmp_path, "clm", "gpt2")
+    dataset = read_dataset(tmp_path / "dataset")
+    tokens = next(split.tokens for split in dataset.splits if split.name == "validation")
+    write_dataset(tmp_path / "dataset", structs.replace(dataset, counts={"validation.bytes": 5 * tokens}))
+    found = measured(monkeypatch, run, {"loss": 2.5})
+    assert found == {"loss": 2.5, "perplexity": math.exp(2.5), "bits_per_byte": pytest.approx(2.5 / math.log(2) / 5)}
+    write_dataset(tmp_path / "dataset", dataset)
+    assert measured(monkeypatch, run, {"loss": 2.5}) == {"loss": 2.5, "perplexity": math.exp(2.5)}
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "figures", "expected"),
+    [
+        ("mlm", "roberta", {"loss": 2.0}, math.exp(2)),
+        ("mlm", "roberta", {"loss": 100.0}, None),
+        ("mlm", "roberta", {"loss": None}, None),
+        ("mlm", "bert", {"loss": 2.5, "next_sentence_loss": 0.5}, math.exp(2)),
+        ("rtd", "electra", {"loss": 2.0, "generator_loss": 3.0}, None),
+        ("classify", "bert", {"loss": 2.0}, None),
+    ],
+)
+def test_perplexity_is_that_of_predicted_tokens(
+    task: str, kind: str, figures: dict[str, Any], expected: float | None, tmp_path: Path
+) -> None:
+    job = read_job(trained_run(tmp_path, task, kind))
+    assert perplexity(job, figures) == (None if expected is None else pytest.approx(expected))
+    if task == "rtd":
+        assert perplexity(job, figures, generator=True) == pytest.approx(math.exp(3))
+
+
+def test_the_measured_job_has_all_rows_once(tmp_path: Path) -> None:
+    section = {"stages": [{"until_step": 5, "length": 16}], "drop_last": True, "validation": {"every_steps": 5}}
+    run = trained_run(tmp_path, **section)
+    chosen = choose_data(run, read_job(run), split="train")
+    assert chosen.seen and chosen.job.train.stages == [] and not chosen.job.train.drop_last
+    whole = trained_run(tmp_path / "whole")
+    assert rows_of(run, chosen) == read_job(whole).samples
+
+
+def test_a_fold_or_given_files_are_measured(tmp_path: Path) -> None:
+    labelled = {"length": 32, "folds": 3, "stratify": "label"}
+    run = trained_run(tmp_path, "classify", "bert", labelled=labelled, class_weights="balanced")
+    job = read_job(run)
+    held = choose_data(run, job)
+    assert (held.split, rows_of(run, held), held.seen) == (HELD_OUT, 10, False)
+    given = choose_data(run, job, [tmp_path / "rows.jsonl"])
+    assert (given.split, rows_of(run, given), given.seen) == ("", 30, True)
+    assert given.job.class_weights == [] and given.job.train.class_weights == ""
+
+
+def test_conversations_are_measured(tmp_path: Path) -> None:
+    for name, count in (("train", 30), ("held", 5)):
+        lines = [json.dumps({"messages": CHAT}, ensure_ascii=False)] * count
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    given = {"data": [str(tmp_path / "train.jsonl")], "validation_data": [str(tmp_path / "held.jsonl")]}
+    run = trained_run(tmp_path, "sft", "llama", special="sentencepiece", **given)
+    job = read_job(run)
+    held = choose_data(run, job)
+    sampler = Batches(run, held.job, held.job_split).validation
+    assert held.split == HELD_OUT and sampler.counts["conversations"] == 5
+    (tmp_path / "train.jsonl").unlink()
+    assert rows_of(run, choose_data(run, job)) == sampler.samples, "data of the training is not read"
