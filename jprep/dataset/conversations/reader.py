@@ -13,7 +13,9 @@ from jprep.errors import ConfigError, InputError
 
 ASSISTANT = "assistant"
 ROLES = ("system", "user", ASSISTANT)
-_SUFFIXES = (".jsonl", ".parquet")
+SUFFIXES = (".jsonl", ".parquet")
+"""Of files that are read."""
+
 _OTHER_ROLES = {"human": "user", "gpt": ASSISTANT}
 """Roles of messages with `from` and `value`, as ShareGPT has them."""
 _PAIR, _OPTIONAL = ("system", "prompt", "context", "answer"), ("system", "context")
@@ -45,8 +47,8 @@ def read_conversations(path: Path, config: SftConfig) -> Iterator[Conversation]:
         ConfigError: the file does not exist, or has another suffix.
         InputError: an unreadable line, a missing column, or messages that are none.
     """
-    refuse_directory(path, _SUFFIXES)
-    if path.suffix not in _SUFFIXES:
+    refuse_directory(path, SUFFIXES)
+    if path.suffix not in SUFFIXES:
         fix = 'one JSON object per line: {"messages": [{"role": "user", "content": "…"}, …]}'
         raise ConfigError("conversations are files .jsonl or .parquet", where=str(path), fix=fix)
     read = _pair if config.prompt else _messages

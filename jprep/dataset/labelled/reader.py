@@ -299,3 +299,6 @@ _READERS: dict[str, Callable[[Path, LabelledConfig, Sequence[str]], Iterator[Rec
     ".tsv": _csv,
     ".parquet": _parquet,
 }
+
+SUFFIXES = tuple(_READERS)
+"""Of files that are read."""

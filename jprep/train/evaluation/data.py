@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from jprep.dataset.conversations.reader import SUFFIXES as CHAT_SUFFIXES
+from jprep.dataset.labelled.reader import SUFFIXES as LABELLED_SUFFIXES
 from jprep.dataset.labelled.reader import refuse_directory
 from jprep.dataset.manifest import (
     DATASET_JSON,
@@ -143,13 +145,12 @@ def _default_split(dataset: DatasetManifest, folder: Path) -> str:
 def _from_files(run: Path, job: Job, given: Sequence[Path]) -> EvaluationData:
     """Return given files, all of whose rows are measured."""
     for path in given:
-        refuse_directory(path, (".jsonl", ".parquet") if job.chat else (".jsonl", ".csv", ".tsv", ".parquet"))
+        refuse_directory(path, CHAT_SUFFIXES if job.chat else LABELLED_SUFFIXES)
     lock, hashes = read_data_lock(run), [hash_data(path) for path in given]
     if len(set(hashes)) < len(hashes):
         raise ConfigError("the same file is given twice", where="--data", fix="give it once")
     trained = {file.sha256 for name, file in lock.files.items() if name.startswith("data/")}
-    changed, split = _with_files(run, job, given)
-    return EvaluationData(changed, split, _names(given), [*given], "", hashes, seen=not trained.isdisjoint(hashes))
+    return _files(_with_files(run, job, given), TRAIN, given, "", hashes, seen=not trained.isdisjoint(hashes))
 
 
 def _held_out(run: Path, job: Job) -> EvaluationData:
@@ -161,27 +162,27 @@ def _held_out(run: Path, job: Job) -> EvaluationData:
     key = "validation_data" if train.validation_data else "data"
     paths = [job_path(run, path) for path in getattr(train, key)]
     if missing := next((path for path in paths if not path.exists()), None):
-        what, fix = (
-            "the rows that the run held out are no longer there",
-            "restore the file, or give others: --data FILE",
-        )
+        what, fix = "a file of the run does not exist", "restore it, or give other rows: --data FILE"
         raise ConfigError(what, where=str(missing), fix=fix)
     hashes = check_locked(run, {f"{key}/{number}": path for number, path in enumerate(paths)})
     if train.validation_data:
-        return EvaluationData(*_with_files(run, job, paths), _names(paths), paths, HELD_OUT, hashes)
+        return _files(_with_files(run, job, paths), TRAIN, paths, HELD_OUT, hashes)
     fold = _changed(job, _tokenizer(run, job), data=[str(path) for path in paths])
-    return EvaluationData(fold, VALIDATION, _names(paths), paths, HELD_OUT, hashes)
+    return _files(fold, VALIDATION, paths, HELD_OUT, hashes)
 
 
-def _names(paths: Sequence[Path]) -> str:
-    return ", ".join(path.name for path in paths)
+def _files(
+    job: Job, job_split: str, paths: Sequence[Path], split: str, hashes: list[str], *, seen: bool = False
+) -> EvaluationData:
+    name = ", ".join(path.name for path in paths)
+    return EvaluationData(job, job_split, name, [*paths], split, hashes, seen)
 
 
-def _with_files(run: Path, job: Job, paths: Sequence[Path]) -> tuple[Job, str]:
-    """Return the job whose rows are those of some files, and its split that has all of them."""
+def _with_files(run: Path, job: Job, paths: Sequence[Path]) -> Job:
+    """Return the job whose training split has all rows of some files."""
     files = [str(path.resolve()) for path in paths]
     labelled = msgspec.structs.replace(job.train.labelled, folds=0, stratify="")
-    return _changed(job, _tokenizer(run, job), data=files, validation_data=[], labelled=labelled, fold=None), TRAIN
+    return _changed(job, _tokenizer(run, job), data=files, validation_data=[], labelled=labelled, fold=None)
 
 
 def _tokenizer(run: Path, job: Job) -> str:
