@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     help="What finds words. Default: the first that works here, else none.",
 )
 @click.option(
-    "--name", help="Name of the recipe and of its output directory. Default: the name of the file, or of the source."
+    "--name", help="Name of the recipe and of its output directory. Default: that of the file, else the source or task."
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not prompt; use defaults for missing options.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
@@ -87,7 +87,7 @@ def init(file: Path | None, yes: bool, force: bool, **given: Any) -> None:
 
 def _write_finetuning(given: Mapping[str, Any], file: Path | None, *, force: bool) -> None:
     """Write a recipe that fine-tunes a model. Nothing is asked: whoever knows the task has the files."""
-    from jprep.pipeline.starter.finetuning import FineTuning, compose_finetuning
+    from jprep.pipeline.starter.finetuning import FineTuning, check_finetuning, compose_finetuning
     from jprep.pipeline.starter.starter_recipe import refuse_existing, write_recipe
     from jprep.pipeline.starter.starting_model import check_starting_model, read_starting_model
     from jprep.train.planning.host import has_accelerator
@@ -98,8 +98,9 @@ def _write_finetuning(given: Mapping[str, Any], file: Path | None, *, force: boo
         refuse_unused("columns of conversations are found", "text_field", "label_field")
     if given["init_model"] is None:
         raise click.UsageError(f"--task {task} needs a model to fine-tune: --init DIR|NAME")
-    start = read_starting_model(given["init_model"], task)
     backend: BackendName = given["backend"] or "torch"
+    check_finetuning(task, backend)
+    start = read_starting_model(given["init_model"], task)
     check_starting_model(start, backend)
     answers = FineTuning(
         name=given["name"] or (file.stem if file else task),
@@ -114,8 +115,11 @@ def _write_finetuning(given: Mapping[str, Any], file: Path | None, *, force: boo
     )
     path = file or Path(f"{answers.name}.toml")
     refuse_existing(path, force=force)
-    write_recipe(compose_finetuning(answers, path), path, force=force)
-    echo(f"{path}: {one_line(start.init)} by {backend}, for {task}")
+    composed = compose_finetuning(answers, path)
+    write_recipe(composed.text, path, force=force)
+    echo(f"{path}: {one_line(start.init)} by {backend}, for {task}: {composed.about}")
+    for text in composed.notes:
+        note(f"jprep: {text}")
     next_steps(shell_command("train", path, "--dry-run"), shell_command("run", path))
 
 

@@ -101,6 +101,7 @@ class StartingModel(NamedTuple):
         positions: how many positions it has.
         needs_words: whether its tokenizer takes the words of a corpus, and not raw text.
         segmenter: the segmenter that finds the words that it was trained on, with its options; empty if any will do.
+        width: the size of a layer's output.
     """
 
     init: str
@@ -108,6 +109,7 @@ class StartingModel(NamedTuple):
     positions: int
     needs_words: bool
     segmenter: Mapping[str, Any]
+    width: int = 768
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):

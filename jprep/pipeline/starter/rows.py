@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from jprep.dataset.conversations.config import SftConfig
+from jprep.dataset.conversations.config import SftConfig, describe_counts
+from jprep.dataset.conversations.reader import SUFFIXES as CHAT_SUFFIXES
+from jprep.dataset.conversations.reader import read_conversations
 from jprep.dataset.labelled.reader import LabelledConfig, LabelledRow, read_labelled_rows, read_records
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import expand_patterns, is_local
@@ -22,23 +25,14 @@ from jprep.pipeline.starter.inputs import TEXT_FIELDS
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
 
-FineTuningTask = Literal["classify", "regress", "sft"]
+Item = TypeVar("Item")
+LabelTask = Literal["classify", "regress"]
+FineTuningTask = Literal[LabelTask, "sft"]
 
+_TEXTS = (*TEXT_FIELDS, "review", "review_body", "comment", "レビュー", "感想")
 _PAIRS = (("sentence1", "sentence2"), ("premise", "hypothesis"), ("text1", "text2"), ("text", "text_pair"))
-_LABELS = (
-    "label",
-    "labels",
-    "class",
-    "category",
-    "target",
-    "score",
-    "rating",
-    "ラベル",
-    "分類",
-    "カテゴリ",
-    "評価",
-    "点数",
-)
+_LABELS = ("label", "labels", "class", "category", "ラベル", "分類", "カテゴリ")
+_SCORES = ("score", "target", "rating", "stars", "評価", "点数")
 _MESSAGES = ("messages", "conversations", "conversation")
 _PROMPTS = (
     {"prompt": "instruction", "context": "input", "answer": "output"},
@@ -52,35 +46,38 @@ _PROMPTS = (
 )
 """Columns of a text and its answer in published data, by the keys of `[train.sft]`."""
 
+_CONVERSATION = 'one JSON object per line: {"messages": [{"role": "user", "content": "…"}, …]}; see docs/sft.md'
+_FIRST = 100  # rows that show which columns there are
 _SAMPLE = 2_000  # rows that are encoded to find their lengths
-_MOST = 0.99  # share of these rows that are not truncated
 _ENCODING_HEAD = 1 << 20  # bytes
 
 
 class RowSummary(NamedTuple):
-    """What the rows are.
+    """What the rows of some files are.
 
     Attributes:
         paths: the files.
-        columns: the keys of `[train.labelled]` or `[train.sft]` that name columns.
+        columns: the keys of `[train.labelled]` or `[train.sft]` that name columns, and the encoding.
         rows: number of rows.
-        tokens: tokens of a long row, of the model's tokenizer.
-        mean: tokens of a row, about.
-        labels: number of rows by label; empty for scores and conversations.
+        sizes: tokens of each of some rows, by the model's tokenizer.
+        labels: number of rows by label; of scores by score; none of conversations.
     """
 
     paths: tuple[str, ...]
     columns: dict[str, Any]
     rows: int
-    tokens: int
-    mean: float
-    labels: dict[str, int] = {}
+    sizes: npt.NDArray[np.int64]
+    labels: Counter[str | float]
+
+    def share_above(self, length: int) -> float:
+        """Return the share of the rows that have more tokens."""
+        return float((self.sizes > length).mean()) if len(self.sizes) else 0.0
 
 
 def look_at_labelled(
-    patterns: Sequence[str], task: Literal["classify", "regress"], tokenizer: Tokenizer, text: str = "", label: str = ""
+    patterns: Sequence[str], task: LabelTask, tokenizer: Tokenizer, text: str = "", label: str = ""
 ) -> RowSummary:
-    """Read labelled rows, all of them, and encode the first ones.
+    """Read labelled rows, all of them, and encode some.
 
     Args:
         patterns: files or patterns.
@@ -90,26 +87,27 @@ def look_at_labelled(
         label: the column of the label or score; "" finds it.
 
     Raises:
-        ConfigError: nothing matches, or no column can be the text or the label.
+        ConfigError: nothing matches, no column can be the text or the label, or there is one label only.
         InputError: a row that cannot be used.
     """
     paths = _files(patterns)
-    config = LabelledConfig(**_encoding(paths))
-    names = _columns(paths[0], config)
-    columns = _text_columns(names, text, paths[0]) | {"label": _named(names, label, _LABELS, "--label-field", paths[0])}
-    config = msgspec.structs.replace(config, **columns)
-    rows, labels = list[LabelledRow](), Counter[str]()
-    for row in chain.from_iterable(read_labelled_rows(Path(path), config, task) for path in paths):
-        labels[str(row.label)] += 1
-        rows += [row] if len(rows) < _SAMPLE else []
-    sizes = _sizes(tokenizer, [row.text for row in rows], [row.pair for row in rows] if config.pair else None)
-    encoding = {"encoding": config.encoding} if config.encoding != UTF8 else {}
-    of_each = dict(labels) if task == "classify" else {}
-    return RowSummary(tuple(paths), columns | encoding, labels.total(), *_typical(sizes), of_each)
+    encoding = _encoding(paths[0])
+    names = _column_names(paths[0], LabelledConfig(**encoding))
+    usual = (*_LABELS, *_SCORES) if task == "classify" else (*_SCORES, *_LABELS)
+    columns = _text_columns(names, text, paths[0]) | {"label": _named(names, label, usual, "--label-field", paths[0])}
+    if columns["label"] in (columns["text"], columns.get("pair")):
+        what = f"the column {columns['label']!r} cannot be both text and label"
+        raise ConfigError(what, where=paths[0], fix="give two columns: --text-field, --label-field")
+    rows, labels, count = _labelled_rows(paths, columns | encoding, task)
+    if task == "classify" and len(labels) < 2:
+        what = f"all rows have the same label: {', '.join(map(str, labels))}"
+        raise ConfigError(what, where=paths[0], fix="--label-field with another column, or files with more labels")
+    sizes = _sizes(tokenizer, [row.text for row in rows], [row.pair for row in rows] if "pair" in columns else None)
+    return RowSummary(tuple(paths), columns | encoding, count, sizes, labels)
 
 
 def look_at_conversations(patterns: Sequence[str], tokenizer: Tokenizer, positions: int) -> RowSummary:
-    """Read conversations, all of them, and encode the first ones.
+    """Read conversations, all of them, and encode some.
 
     Args:
         patterns: files or patterns.
@@ -117,20 +115,76 @@ def look_at_conversations(patterns: Sequence[str], tokenizer: Tokenizer, positio
         positions: the most tokens that the model takes.
 
     Raises:
-        ConfigError: nothing matches, no columns can be a conversation, or the tokenizer's chat template cannot be used.
+        ConfigError: nothing matches, no columns can be a conversation, none has an answer that the model can take, or
+            the tokenizer's chat template cannot be used.
         InputError: a row that is no conversation.
         MachineError: Jinja2 is not installed.
     """
     from jprep.dataset.conversations.encoding import ChatEncoder
-    from jprep.dataset.conversations.reader import read_conversations
 
     paths = _files(patterns)
-    columns = _conversation_columns(_columns(paths[0], LabelledConfig()), paths[0])
-    found = chain.from_iterable(read_conversations(Path(path), SftConfig(**columns)) for path in paths)
-    sample = list(islice(found, _SAMPLE))
-    rows = len(sample) + sum(1 for _ in found)
-    sizes = np.diff(ChatEncoder(tokenizer).encode(sample, positions).offsets)
-    return RowSummary(tuple(paths), columns, rows, *_typical(sizes))
+    if other := next((path for path in paths if Path(path).suffix not in CHAT_SUFFIXES), ""):
+        raise ConfigError("conversations are files .jsonl or .parquet", where=other, fix=_CONVERSATION)
+    columns = _conversation_columns(_column_names(paths[0], LabelledConfig()), paths[0])
+    encoder, found = ChatEncoder(tokenizer), SftConfig(**columns)
+    sample, count = _spread(chain.from_iterable(read_conversations(Path(path), found) for path in paths))
+    encoded = encoder.encode(sample, 1 << 30)
+    if not len(encoder.encode(sample, positions)):
+        what = f"nothing is left of {describe_counts(encoder.encode(sample, positions).counts)}"
+        fix = f"files with answers of the assistant; the model takes {positions:,} tokens"
+        raise ConfigError(what, where=paths[0], fix=fix)
+    return RowSummary(tuple(paths), columns, count, np.diff(encoded.offsets), Counter())
+
+
+def check_validation(patterns: Sequence[str], task: FineTuningTask, found: RowSummary) -> tuple[str, ...]:
+    """Return the files with rows to validate on, after reading them with the columns of the rows to train on.
+
+    Args:
+        patterns: files or patterns.
+        task: the task.
+        found: the rows to train on.
+
+    Raises:
+        ConfigError: nothing matches, or a label that the rows to train on do not have.
+        InputError: a row that cannot be used.
+    """
+    paths = _files(patterns)
+    if task == "sft":
+        for path in paths:
+            for _ in read_conversations(Path(path), SftConfig(**found.columns)):
+                pass
+        return tuple(paths)
+    labels = _labelled_rows(paths, found.columns, task)[1]
+    if task == "classify" and (unknown := sorted(map(str, labels.keys() - found.labels.keys()))):
+        what = f"no row to train on has the label {unknown[0]!r}"
+        raise ConfigError(what, where="--validation", fix="use files with the same labels")
+    return tuple(paths)
+
+
+def _labelled_rows(
+    paths: Sequence[str], columns: dict[str, Any], task: LabelTask
+) -> tuple[list[LabelledRow], Counter[str | float], int]:
+    """Read all rows; return some of them, the number of rows by label, and their number."""
+    config, labels = msgspec.structs.replace(LabelledConfig(), **columns), Counter[str | float]()
+
+    def counted(row: LabelledRow) -> LabelledRow:
+        labels[row.label] += 1
+        return row
+
+    rows, count = _spread(counted(row) for path in paths for row in read_labelled_rows(Path(path), config, task))
+    return rows, labels, count
+
+
+def _spread(items: Iterable[Item]) -> tuple[list[Item], int]:
+    """Return some items from the whole of an iterable, at equal distances, and the number of all."""
+    kept, stride, count = list[Item](), 1, 0
+    for count, item in enumerate(items, 1):
+        if (count - 1) % stride:
+            continue
+        kept.append(item)
+        if len(kept) == 2 * _SAMPLE:
+            kept, stride = kept[::2], 2 * stride
+    return kept, count
 
 
 def _files(patterns: Sequence[str]) -> list[str]:
@@ -140,34 +194,38 @@ def _files(patterns: Sequence[str]) -> list[str]:
     return found
 
 
-def _encoding(paths: Sequence[str]) -> dict[str, Any]:
-    """Return the option `encoding` of the first file if it is a table that is not in UTF-8."""
-    path = Path(paths[0])
-    if path.suffix not in (".csv", ".tsv"):
+def _encoding(path: str) -> dict[str, Any]:
+    """Return the option `encoding` of a table that is not in UTF-8."""
+    suffix = Path(path).suffix
+    if suffix not in (".csv", ".tsv"):
         return {}
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         head = file.read(_ENCODING_HEAD)
     found = encoding_of(head, complete=len(head) < _ENCODING_HEAD)
-    return encoding_option({found: str(path)}, path.suffix[1:])
+    return {} if found == UTF8 else encoding_option({found: path}, suffix[1:])
 
 
-def _columns(path: str, config: LabelledConfig) -> list[str]:
-    """Return the names of the columns of a file's first row."""
-    for _, record in read_records(Path(path), config):
-        return list(record)
-    raise ConfigError("the file has no rows", where=path, fix="give another one")
+def _column_names(path: str, config: LabelledConfig) -> list[str]:
+    """Return the names of the columns of a file's first rows."""
+    names = list(dict.fromkeys(name for _, row in islice(read_records(Path(path), config), _FIRST) for name in row))
+    if not names:
+        raise ConfigError("the file has no rows", where=path, fix="give another one")
+    return names
 
 
 def _text_columns(names: Sequence[str], text: str, path: str) -> dict[str, str]:
     pair = next((pair for pair in _PAIRS if set(pair) <= set(names)), None)
     if pair and not text:
         return dict(zip(("text", "pair"), pair, strict=True))
-    return {"text": _named(names, text, TEXT_FIELDS, "--text-field", path)}
+    return {"text": _named(names, text, _TEXTS, "--text-field", path)}
 
 
 def _named(names: Sequence[str], wanted: str, usual: Sequence[str], option: str, path: str) -> str:
-    """Return a column: the wanted one, or the first that has a usual name."""
-    if found := next((name for name in ([wanted] if wanted else usual) if name in names), ""):
+    """Return a column: the wanted one, or the first that has a usual name, in lower or upper case."""
+    if wanted in names:
+        return wanted
+    lower = {name.lower(): name for name in reversed(names)}
+    if found := next((lower[name] for name in usual if name in lower), "") if not wanted else "":
         return found
     what = f"there is no column {wanted!r}" if wanted else f"there is no column called {', '.join(usual)}"
     raise ConfigError(what, where=path, fix=f"{option} with one of {', '.join(map(repr, names[:20]))}")
@@ -179,21 +237,15 @@ def _conversation_columns(names: Sequence[str], path: str) -> dict[str, str]:
     if pair := next((columns for columns in _PROMPTS if set(columns.values()) <= set(names)), None):
         return dict(pair) | ({"system": "system"} if "system" in names else {})
     what = f"no columns for a conversation in {', '.join(map(repr, names[:20]))}"
-    fix = "one JSON object per line, with messages, or with instruction and output; docs/sft.md lists the forms"
-    raise ConfigError(what, where=path, fix=fix)
+    raise ConfigError(what, where=path, fix=_CONVERSATION)
 
 
-def _sizes(tokenizer: Tokenizer, texts: list[str], pairs: list[str] | None) -> Any:
+def _sizes(tokenizer: Tokenizer, texts: list[str], pairs: list[str] | None) -> npt.NDArray[np.int64]:
     """Return the number of tokens of each row."""
     from jprep.dataset.sampling.special_ids import special_ids
 
     special = special_ids(tokenizer)
-    sizes = np.diff(tokenizer.encode_batch(texts)[1])
+    sizes: npt.NDArray[np.int64] = np.diff(tokenizer.encode_batch(texts)[1])
     if pairs is None:
         return sizes + special.around
     return sizes + np.diff(tokenizer.encode_batch(pairs)[1]) + special.around_pair
-
-
-def _typical(sizes: Any) -> tuple[int, float]:
-    """Return the tokens of a long row, and of a row on average."""
-    return (int(np.quantile(sizes, _MOST)), float(sizes.mean())) if len(sizes) else (1, 1.0)

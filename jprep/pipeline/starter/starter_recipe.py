@@ -114,7 +114,7 @@ def _head(answers: Answers, file: Path) -> str:
         Key("name", answers.name, f"names the directory of the outputs below {WORK}/"),
         Key("description", f"{model} on {SOURCES[answers.source]}", "one line for readers"),
     ]
-    return table("", keys, *above).replace("# \n", "#\n")
+    return table("", keys, *above)
 
 
 def _model(answers: Answers) -> str:

@@ -36,10 +36,11 @@ def read_starting_model(init: str, task: Task | None = None) -> StartingModel:
     folder, tokenizer = _find_model(init)
     given = read_pretrained_config(folder)
     if not _is_known(given.model_type, task):
-        verb = f"fine-tune for {task}" if task else "continue"
-        what = f"starter recipes do not {verb} models of the type {given.model_type!r}"
-        raise ConfigError(what, where=f"--init {init}", fix="write the recipe by hand, see docs/pretrained.md")
-    return StartingModel(init, given.model_type, _positions(given), *_words_of(tokenizer))
+        verb = f"fine-tune models of the type {given.model_type!r} for {task}"
+        what = f"starter recipes do not {verb if task else f'continue models of the type {given.model_type!r}'}"
+        fix = "give a causal model" if task == "sft" else "write the recipe by hand, see docs/pretrained.md"
+        raise ConfigError(what, where=f"--init {init}", fix=fix)
+    return StartingModel(init, given.model_type, _positions(given), *_words_of(tokenizer), _width(given))
 
 
 def _is_known(family: str, task: Task | None) -> bool:
@@ -83,6 +84,11 @@ def _words_of(tokenizer: Path) -> tuple[bool, dict[str, Any]]:
     if card.config.boundaries not in _WORDS or not card.segmenter:
         return card.config.boundaries in _WORDS, {}
     return True, {"use": card.segmenter["name"], **card.segmenter["config"]}
+
+
+def _width(given: PretrainedConfig) -> int:
+    values = {**ARCHITECTURES[given.model_type].defaults, **given.values}
+    return int(values.get("hidden_size") or values.get("n_embd") or 0)
 
 
 def _positions(given: PretrainedConfig) -> int:

@@ -21,7 +21,8 @@ class Key(NamedTuple):
 
 def table(header: str, keys: Iterable[Key], *above: str) -> str:
     """Return a table: comments, its header such as `[train]`, and a line for each key."""
-    return "\n".join([*(f"# {line}" for line in above), *([header] if header else []), *map(_line, keys)]) + "\n"
+    comments = (f"# {line}".rstrip() for line in above)
+    return "\n".join([*comments, *([header] if header else []), *map(_line, keys)]) + "\n"
 
 
 def _line(key: Key) -> str:

@@ -38,8 +38,11 @@ def write_rows(path: str, rows: list[dict[str, Any]]) -> str:
 def composed(task: Any, *inputs: str, init: str = "bert", **answers: Any) -> TrainConfig:
     """Return `[train]` of the recipe that is written for some files."""
     start = read_starting_model(init, task)
-    text = compose_finetuning(FineTuning(name="mine", task=task, start=start, inputs=inputs, **answers), Path("m.toml"))
-    Path("m.toml").write_text(text, encoding="utf-8")
+    found = compose_finetuning(
+        FineTuning(name="mine", task=task, start=start, inputs=inputs, **answers), Path("m.toml")
+    )
+    Path("m.toml").write_text(found.text, encoding="utf-8")
+    Path("notes").write_text("\n".join([found.about, *found.notes]), encoding="utf-8")
     train = load_recipe(Path("m.toml")).train
     assert train
     return train
@@ -56,11 +59,12 @@ def test_labelled_rows_are_classified_in_folds(folder: Path) -> None:
     assert train.labelled.stratify == "label" and train.labelled.length == 32
     assert (train.batch, train.epochs, train.checkpoint.best) == (16, 10, "macro_f1")
     text = Path("m.toml").read_text(encoding="utf-8")
-    assert "Labels: いいえ 14, はい 26" in text and "about 20 steps" in text
+    assert "2 labels: はい (26), いいえ (14)" in text and "about 20 steps" in text
+    assert "no row is longer" in text and "jprep export work/mine/runs/torch --which best" in text
 
 
 def test_more_rows_need_fewer_passes(folder: Path) -> None:
-    epochs = [composed("classify", write_rows("t.jsonl", labelled(rows))).epochs for rows in (999, 1_000, 5_000)]
+    epochs = [composed("classify", write_rows("t.jsonl", labelled(rows))).epochs for rows in (900, 1_000, 5_000)]
     assert epochs == [10, 5, 3]
 
 
@@ -121,6 +125,53 @@ def test_conversations_in_published_forms(row: dict[str, Any], columns: dict[str
     assert (train.length, train.epochs, train.validation.enabled) == (256, 3, False), "a tiny model has 256 positions"
 
 
+def test_rows_to_validate_on_are_read_as_those_to_train_on(folder: Path) -> None:
+    path = write_rows("train.jsonl", labelled(40))
+    with pytest.raises(InputError, match="missing column 'label'"):
+        composed("classify", path, validation=(write_rows("other.jsonl", [{"text": "東京", "class": "はい"}]),))
+    with pytest.raises(ConfigError, match="no row to train on has the label '未知'"):
+        composed("classify", path, validation=(write_rows("unknown.jsonl", labelled(3, label="未知")),))
+    chat = write_rows("chat.jsonl", [{"messages": CHAT}] * 30)
+    with pytest.raises(InputError, match="messages"):
+        composed("sft", chat, init="gpt2", validation=(write_rows("pairs.jsonl", [{"prompt": "a"}]),))
+
+
+def test_rows_are_looked_at_from_the_beginning_to_the_end(folder: Path) -> None:
+    rows = [*labelled(4_500), *({"text": "東京 " * 60, "label": "はい"} for _ in range(1_500))]
+    train = composed("classify", write_rows("sorted.jsonl", rows))
+    assert train.labelled.length == 48, "the model's positions"
+    assert "25.0% of the rows are longer" in Path("m.toml").read_text(encoding="utf-8")
+    assert "25% of the rows are longer than the recipe's length" in Path("notes").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "rate"), [(64, 5e-4), (512, 1e-4), (768, 3e-5), (1024, 1e-5)])
+def test_small_models_learn_at_a_higher_rate(width: int, rate: float, folder: Path) -> None:
+    config = json.loads(Path("bert/config.json").read_text(encoding="utf-8"))
+    Path("bert/config.json").write_text(json.dumps(config | {"hidden_size": width}), encoding="utf-8")
+    assert composed("classify", write_rows("train.jsonl", labelled(40))).optimizer.lr == rate
+
+
+def test_what_no_training_accepts_is_refused_at_once(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="all rows have the same label: はい"):
+        composed("classify", write_rows("one.jsonl", labelled(9, label="はい")))
+    with pytest.raises(ConfigError, match="cannot be both text and label"):
+        composed("classify", write_rows("t.jsonl", labelled(9)), label_field="text")
+    with pytest.raises(ConfigError, match="nothing is left of 3 conversations"):
+        composed("sft", write_rows("asked.jsonl", [{"messages": CHAT[:1]}] * 3), init="gpt2")
+    with pytest.raises(ConfigError, match="conversations are files"):
+        composed("sft", write_rows("alpaca.json", []), init="gpt2")
+    few = composed("classify", write_rows("few.jsonl", labelled(3)))
+    assert few.labelled.folds == 3
+
+
+def test_large_scores_are_pointed_out(folder: Path) -> None:
+    rows = [{"Text": f"東京{number}", "score": number, "label": "x"} for number in range(100)]
+    found = composed("regress", write_rows("scores.jsonl", rows)).labelled
+    assert (found.text, found.label) == ("Text", "score")
+    assert "Scores have the mean 49.5 and the standard deviation 28.87." in Path("m.toml").read_text(encoding="utf-8")
+    assert "are slow to learn" in Path("notes").read_text(encoding="utf-8")
+
+
 def test_conversations_are_validated_on_given_files(folder: Path) -> None:
     path = write_rows("chat.jsonl", [{"messages": CHAT}] * 30)
     train = composed("sft", path, init="gpt2", validation=(path,))
@@ -128,7 +179,7 @@ def test_conversations_are_validated_on_given_files(folder: Path) -> None:
 
 
 def test_what_cannot_be_used_is_refused(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="do not fine-tune for sft models of the type 'bert'"):
+    with pytest.raises(ConfigError, match="do not fine-tune models of the type 'bert' for sft"):
         read_starting_model("bert", "sft")
     with pytest.raises(ConfigError, match="needs files with rows"):
         composed("classify")
@@ -161,7 +212,8 @@ def test_the_command_writes_a_recipe_and_names_the_next_ones(folder: Path, jprep
     refused = {
         "--model gpt2-small": "--model has no effect",
         "--segmenter none": "--segmenter has no effect",
-        "--train fairseq-xla --name a/b": "it contains a path separator",
+        "--name a/b": "it contains a path separator",
+        "--train fairseq-xla": "fairseq-xla does not classify",
     }
     for words, message in refused.items():
         assert message in jprep("init", "x.toml", *given, *words.split(), cwd=folder, code=2).stderr
