@@ -111,7 +111,7 @@ def test_what_does_not_fit_the_run_is_refused(workspace: Workspace) -> None:
     other = lay_out(workspace.folder / "other", {"test": [[[[10, 11]]]]})
     assert "packed with another tokenizer" in said("--data", other)
     assert "expected a dataset, as the task of the run is mlm" in said("--data", "small.toml")
-    assert "this run is evaluated by numpy" in said("--set", "train.backend.torch.processes=2")
+    assert "the run is evaluated by numpy" in said("--set", "train.backend.torch.processes=2")
     assert "expected one dataset, got 2" in said("--data", other, "--data", other)
     assert "there is no checkpoint '7'" in said("--which", 7)
     assert "keys of train, not of dataset" in said("--set", "dataset.test=0.1")
@@ -155,7 +155,7 @@ def test_an_interrupted_evaluation_leaves_nothing(number: signal.Signals, worksp
     assert not any(temporary.iterdir()) and not workspace.recorded()
 
 
-def test_a_run_directory_without_write_access_is_only_read(workspace: Workspace) -> None:
+def test_figures_that_cannot_be_recorded_are_shown(workspace: Workspace) -> None:
     (workspace.run / "evaluations").touch()
     said = workspace.evaluate()
     assert "loss" in said.stdout and "the figures are not recorded" in said.stderr
@@ -179,7 +179,7 @@ def test_rows_with_labels_are_measured(tmp_path: Path, distribution: Distributio
 
     held_out = figures()
     assert held_out["figures"] == pytest.approx(validations(tmp_path / "run")[12])
-    assert (held_out["split"], held_out["rows"]) == ("held out", 15)
+    assert (held_out["split"], held_out["rows"]) == ("fold 0 of 3", 15)
     labelled_run.rows(tmp_path / "test.jsonl", count=10, start=100)
     other = figures("--data", "test.jsonl")
     assert (other["rows"], other["name"], other["seen"]) == (10, "test.jsonl", False)
@@ -210,8 +210,12 @@ def test_records_of_other_jobs_and_damaged_ones_are_left_out(
 ) -> None:
     workspace.evaluate()
     [found] = workspace.recorded()
-    path = add_evaluation(workspace.run, msgspec.structs.replace(found, job="0" * 32))
-    assert workspace.recorded() == [], "these are figures of another job"
+    others = {"job": "0" * 32, "checkpoint": "1" * 32}
+    for field, value in others.items():
+        add_evaluation(workspace.run, msgspec.structs.replace(found, **{field: value}))
+        assert workspace.recorded() == [], f"these are figures of another {field}"
+    path = add_evaluation(workspace.run, found)
+    assert workspace.recorded() == [found]
     path.write_bytes(path.read_bytes().replace(b'"rows"', b'"row5"'))
     assert workspace.recorded() == [] and "the figures of an evaluation are left out" in caplog.text
 

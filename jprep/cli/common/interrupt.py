@@ -17,7 +17,7 @@ def end_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the block like Ctrl-C, so that temporary files are deleted.
 
     Raises:
-        KeyboardInterrupt: there was one.
+        KeyboardInterrupt: SIGTERM was received.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

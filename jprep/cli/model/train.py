@@ -352,7 +352,8 @@ def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     show_figures(prepared)
     logs = viewed_folder(run, job) if shutil.which("tensorboard") else None
     best = ["--which", "best"] if is_best_kept(job.train, status.step, job.steps) else []
-    evaluation = [shell_command("evaluate", run, *best)] if has_test_split(run, job) else []
+    evaluates = prepared.backend.evaluates and has_test_split(run, job)
+    evaluation = [shell_command("evaluate", run, *best)] if evaluates else []
     viewer = [f"tensorboard --logdir {shell_quote(logs)}"] if logs else []
     next_steps(*evaluation, shell_command("export", run, *best), *viewer)
 

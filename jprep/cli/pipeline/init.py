@@ -20,6 +20,7 @@ from jprep.io.escaping import one_line
 if TYPE_CHECKING:
     from jprep.cli.pipeline.questions import Questions
     from jprep.pipeline.starter.choices import Answers, BackendName, StartingModel
+    from jprep.pipeline.starter.finetuning import FineTuning
 
 
 @click.command()
@@ -86,23 +87,38 @@ def init(file: Path | None, yes: bool, force: bool, **given: Any) -> None:
 
 
 def _write_finetuning(given: Mapping[str, Any], file: Path | None, *, force: bool) -> None:
-    """Write a recipe that fine-tunes a model. Nothing is asked: whoever knows the task has the files."""
-    from jprep.pipeline.starter.finetuning import FineTuning, check_finetuning, compose_finetuning
+    """Write a recipe that fine-tunes a model, and show what it is about. Nothing is asked: options say everything."""
+    from jprep.pipeline.starter.finetuning import compose_finetuning
     from jprep.pipeline.starter.starter_recipe import refuse_existing, write_recipe
+
+    answers = _finetuning_answers(given, file)
+    path = file or Path(f"{answers.name}.toml")
+    refuse_existing(path, force=force)
+    composed = compose_finetuning(answers, path)
+    write_recipe(composed.text, path, force=force)
+    echo(f"{path}: {one_line(answers.start.init)} by {answers.backend}, for {answers.task}: {composed.about}")
+    for text in composed.notes:
+        note(f"jprep: {text}")
+    next_steps(shell_command("train", path, "--dry-run"), shell_command("run", path))
+
+
+def _finetuning_answers(given: Mapping[str, Any], file: Path | None) -> FineTuning:
+    """Return the answers that the options give, after checking that they fit each other."""
+    from jprep.pipeline.starter.finetuning import FineTuning, check_finetuning
     from jprep.pipeline.starter.starting_model import check_starting_model, read_starting_model
     from jprep.train.planning.host import has_accelerator
 
     task = given["task"]
     refuse_unused(f"the recipe fine-tunes a model for {task}", "source", "model", "tokenizer", "segmenter")
     if task == "sft":
-        refuse_unused("columns of conversations are found", "text_field", "label_field")
+        refuse_unused("columns of conversations are detected", "text_field", "label_field")
     if given["init_model"] is None:
         raise click.UsageError(f"--task {task} needs a model to fine-tune: --init DIR|NAME")
     backend: BackendName = given["backend"] or "torch"
     check_finetuning(task, backend)
     start = read_starting_model(given["init_model"], task)
     check_starting_model(start, backend)
-    answers = FineTuning(
+    return FineTuning(
         name=given["name"] or (file.stem if file else task),
         task=task,
         start=start,
@@ -113,14 +129,6 @@ def _write_finetuning(given: Mapping[str, Any], file: Path | None, *, force: boo
         backend=backend,
         precision="bf16" if has_accelerator() else "fp32",
     )
-    path = file or Path(f"{answers.name}.toml")
-    refuse_existing(path, force=force)
-    composed = compose_finetuning(answers, path)
-    write_recipe(composed.text, path, force=force)
-    echo(f"{path}: {one_line(start.init)} by {backend}, for {task}: {composed.about}")
-    for text in composed.notes:
-        note(f"jprep: {text}")
-    next_steps(shell_command("train", path, "--dry-run"), shell_command("run", path))
 
 
 def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> Answers:

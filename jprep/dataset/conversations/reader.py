@@ -14,7 +14,7 @@ from jprep.errors import ConfigError, InputError
 ASSISTANT = "assistant"
 ROLES = ("system", "user", ASSISTANT)
 SUFFIXES = (".jsonl", ".parquet")
-"""Of files that are read."""
+"""Suffixes of the files that are read."""
 
 _OTHER_ROLES = {"human": "user", "gpt": ASSISTANT}
 """Roles of messages with `from` and `value`, as ShareGPT has them."""

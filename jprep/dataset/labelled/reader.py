@@ -301,4 +301,4 @@ _READERS: dict[str, Callable[[Path, LabelledConfig, Sequence[str]], Iterator[Rec
 }
 
 SUFFIXES = tuple(_READERS)
-"""Of files that are read."""
+"""Suffixes of the files that are read."""

@@ -109,7 +109,7 @@ class StartingModel(NamedTuple):
     positions: int
     needs_words: bool
     segmenter: Mapping[str, Any]
-    width: int = 768
+    width: int
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):

@@ -172,6 +172,8 @@ def _look(answers: FineTuning) -> RowSummary:
 
 
 def _labelled_settings(answers: FineTuning, found: RowSummary, *, held: bool) -> TaskSettings:
+    if found.rows < 2 and not held:
+        raise ConfigError("there is one row only", where=found.paths[0], fix="give more rows, or --validation FILE")
     folds = min(_FOLDS, found.rows)
     rows = found.rows if held else found.rows * (folds - 1) // folds
     epochs, batch = 3 if rows >= 4_000 else 5 if rows >= 800 else 10, 32 if rows >= 800 else 16

@@ -91,7 +91,7 @@ def look_at_labelled(
         InputError: a row that cannot be used.
     """
     paths = _files(patterns)
-    encoding = _encoding(paths[0])
+    encoding = _encoding(paths)
     names = _column_names(paths[0], LabelledConfig(**encoding))
     usual = (*_LABELS, *_SCORES) if task == "classify" else (*_SCORES, *_LABELS)
     columns = _text_columns(names, text, paths[0]) | {"label": _named(names, label, usual, "--label-field", paths[0])}
@@ -128,9 +128,9 @@ def look_at_conversations(patterns: Sequence[str], tokenizer: Tokenizer, positio
     columns = _conversation_columns(_column_names(paths[0], LabelledConfig()), paths[0])
     encoder, found = ChatEncoder(tokenizer), SftConfig(**columns)
     sample, count = _spread(chain.from_iterable(read_conversations(Path(path), found) for path in paths))
-    encoded = encoder.encode(sample, 1 << 30)
-    if not len(encoder.encode(sample, positions)):
-        what = f"nothing is left of {describe_counts(encoder.encode(sample, positions).counts)}"
+    encoded, fitting = encoder.encode(sample, 1 << 30), encoder.encode(sample, positions)
+    if not len(fitting):
+        what = f"no conversation has an answer that fits: {describe_counts(fitting.counts)}"
         fix = f"files with answers of the assistant; the model takes {positions:,} tokens"
         raise ConfigError(what, where=paths[0], fix=fix)
     return RowSummary(tuple(paths), columns, count, np.diff(encoded.offsets), Counter())
@@ -194,15 +194,18 @@ def _files(patterns: Sequence[str]) -> list[str]:
     return found
 
 
-def _encoding(path: str) -> dict[str, Any]:
-    """Return the option `encoding` of a table that is not in UTF-8."""
-    suffix = Path(path).suffix
-    if suffix not in (".csv", ".tsv"):
-        return {}
-    with Path(path).open("rb") as file:
-        head = file.read(_ENCODING_HEAD)
-    found = encoding_of(head, complete=len(head) < _ENCODING_HEAD)
-    return {} if found == UTF8 else encoding_option({found: path}, suffix[1:])
+def _encoding(paths: Sequence[str]) -> dict[str, Any]:
+    """Return the option `encoding` of tables that are not in UTF-8."""
+    found: dict[str, str] = {}
+    for path in paths:
+        if Path(path).suffix not in (".csv", ".tsv"):
+            continue
+        with Path(path).open("rb") as file:
+            head = file.read(_ENCODING_HEAD)
+        encoding = encoding_of(head, complete=len(head) < _ENCODING_HEAD)
+        if encoding != UTF8 or not head.isascii():
+            found.setdefault(encoding, path)
+    return encoding_option(found, "csv")
 
 
 def _column_names(path: str, config: LabelledConfig) -> list[str]:

@@ -69,7 +69,7 @@ def check_name(name: str) -> None:
     """Refuse a name that no directory of outputs can have.
 
     Raises:
-        ConfigError: it is one.
+        ConfigError: the name is invalid.
     """
     if problem := name_problem(name):
         raise ConfigError(f"a recipe cannot be called {name!r}: {problem}", where="--name", fix="--name novels")

@@ -13,6 +13,7 @@ from jprep.tokenizer.card import read_card
 from jprep.tokenizer.external.files import is_external
 from jprep.train.job.config import Task, objective_of
 from jprep.train.models.config import max_positions
+from jprep.train.models.model_family import model_width
 from jprep.train.models.presets import FAMILIES as ARCHITECTURES
 from jprep.train.pretrained.config import CONFIG, PretrainedConfig, read_pretrained_config
 from jprep.train.pretrained.location import refuse_run
@@ -87,8 +88,7 @@ def _words_of(tokenizer: Path) -> tuple[bool, dict[str, Any]]:
 
 
 def _width(given: PretrainedConfig) -> int:
-    values = {**ARCHITECTURES[given.model_type].defaults, **given.values}
-    return int(values.get("hidden_size") or values.get("n_embd") or 0)
+    return model_width({**ARCHITECTURES[given.model_type].defaults, **given.values})
 
 
 def _positions(given: PretrainedConfig) -> int:

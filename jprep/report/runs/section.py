@@ -19,6 +19,7 @@ from jprep.report.runs.history import KILLED, Moment, RunHistory, read_history
 from jprep.report.runs.plots import run_plots
 from jprep.report.runs.text_samples import sampled_texts
 from jprep.report.section import ReportContext, Section
+from jprep.train.evaluation.records import titles
 from jprep.train.job.config import LABELLED_TASKS
 from jprep.train.launcher.cross_validation import read_folds
 from jprep.train.run.text_samples import SampledText
@@ -98,17 +99,18 @@ def _folds(inputs: Sequence[ReportInput]) -> Iterator[tuple[str, list[str], list
 
 def _evaluations(runs: Sequence[tuple[str, RunHistory]]) -> list[list[Any]]:
     """Return the rows of a table that has the figures of several runs on the same data one below the other."""
-    found = [(one.title, one.made_from, name, one) for name, run in runs for one in run.evaluations]
-    found.sort(key=lambda each: each[:2])
+    named = [(name, one) for name, run in runs for one in run.evaluations]
+    found = [(title, name, one) for title, (name, one) in zip(titles([one for _, one in named]), named, strict=True)]
+    found.sort(key=lambda each: each[0])
     return [
         [
-            f"{title}{' (trained on)' * one.seen}",
+            f"{title}{' (training rows)' * one.seen}",
             name,
             one.step,
             one.rows,
             "; ".join(f"{key} {_shown(value)}" for key, value in one.figures.items()),
         ]
-        for title, _, name, one in found
+        for title, name, one in found
     ]
 
 

@@ -25,13 +25,13 @@ from jprep.dataset.manifest import (
     verify_split,
 )
 from jprep.dataset.sampling.masking import check_words
-from jprep.errors import ConfigError, MismatchError
+from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.train.job.config import CheckpointConfig, Job, ValidationConfig
 from jprep.train.run.data_lock import DataLock, check_locked, hash_data, read_data_lock
 from jprep.train.run.directory import job_path
 
-HELD_OUT = "held out"
-"""The split of a run's own validation rows."""
+HELD_OUT = "held-out rows"
+"""The split of the files that a run was validated on."""
 
 
 class EvaluationData(NamedTuple):
@@ -42,7 +42,7 @@ class EvaluationData(NamedTuple):
         job_split: their split in this job, for `jprep.train.worker.batches.Batches`.
         name: the name of the dataset, or the names of the files.
         paths: the dataset or the files.
-        split: the split of the dataset; `HELD_OUT`, or "" for files.
+        split: the split of the dataset; `HELD_OUT`, `fold 0 of 5`, or "" for other files.
         made_from: the fingerprint of the dataset, or the SHA-256 of each file.
         seen: whether the run was trained on them.
         tokens_per_byte: tokens of the split for each byte of its text; 0 for files.
@@ -82,7 +82,7 @@ def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = ""
 
 def has_test_split(run: Path, job: Job) -> bool:
     """Return whether the dataset of a run has a test split, on which it can be evaluated."""
-    with contextlib.suppress(ConfigError):
+    with contextlib.suppress(JprepError):
         return bool(job.dataset) and any(
             split.name == TEST and split.tokens for split in read_dataset(job_path(run, job.dataset)).splits
         )
@@ -146,11 +146,10 @@ def _from_files(run: Path, job: Job, given: Sequence[Path]) -> EvaluationData:
     """Return given files, all of whose rows are measured."""
     for path in given:
         refuse_directory(path, CHAT_SUFFIXES if job.chat else LABELLED_SUFFIXES)
-    lock, hashes = read_data_lock(run), [hash_data(path) for path in given]
+    hashes = [hash_data(path) for path in given]
     if len(set(hashes)) < len(hashes):
         raise ConfigError("the same file is given twice", where="--data", fix="give it once")
-    trained = {file.sha256 for name, file in lock.files.items() if name.startswith("data/")}
-    return _files(_with_files(run, job, given), TRAIN, given, "", hashes, seen=not trained.isdisjoint(hashes))
+    return _whole_files(run, job, given, "", hashes)
 
 
 def _held_out(run: Path, job: Job) -> EvaluationData:
@@ -166,22 +165,27 @@ def _held_out(run: Path, job: Job) -> EvaluationData:
         raise ConfigError(what, where=str(missing), fix=fix)
     hashes = check_locked(run, {f"{key}/{number}": path for number, path in enumerate(paths)})
     if train.validation_data:
-        return _files(_with_files(run, job, paths), TRAIN, paths, HELD_OUT, hashes)
-    fold = _changed(job, _tokenizer(run, job), data=[str(path) for path in paths])
-    return _files(fold, VALIDATION, paths, HELD_OUT, hashes)
+        return _whole_files(run, job, paths, HELD_OUT, hashes)
+    changed = _changed(job, _tokenizer(run, job), data=[str(path) for path in paths])
+    split = f"fold {train.fold or 0} of {train.labelled.folds}"
+    return EvaluationData(changed, VALIDATION, _names(paths), paths, split, hashes)
 
 
-def _files(
-    job: Job, job_split: str, paths: Sequence[Path], split: str, hashes: list[str], *, seen: bool = False
-) -> EvaluationData:
-    name = ", ".join(path.name for path in paths)
-    return EvaluationData(job, job_split, name, [*paths], split, hashes, seen)
+def _whole_files(run: Path, job: Job, paths: Sequence[Path], split: str, hashes: list[str]) -> EvaluationData:
+    """Return files all of whose rows are measured."""
+    trained = {file.sha256 for name, file in read_data_lock(run).files.items() if name.startswith("data/")}
+    seen = not trained.isdisjoint(hashes)
+    return EvaluationData(_with_files(run, job, paths), TRAIN, _names(paths), [*paths], split, hashes, seen)
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(path.name for path in paths)
 
 
 def _with_files(run: Path, job: Job, paths: Sequence[Path]) -> Job:
     """Return the job whose training split has all rows of some files."""
     files = [str(path.resolve()) for path in paths]
-    labelled = msgspec.structs.replace(job.train.labelled, folds=0, stratify="")
+    labelled = msgspec.structs.replace(job.train.labelled, fold="", folds=0, stratify="", bins=0)
     return _changed(job, _tokenizer(run, job), data=files, validation_data=[], labelled=labelled, fold=None)
 
 

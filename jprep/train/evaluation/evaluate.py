@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from jprep.train.evaluation.data import EvaluationData, choose_data
 from jprep.train.evaluation.records import Evaluation
 from jprep.train.evaluation.worker import link_run, measure
 from jprep.train.exporting.checkpoint_selection import default_checkpoint, select_checkpoint
+from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import Job, Precision
 from jprep.train.job.features import check_features, check_task
 from jprep.train.launcher.environments import worker_python
 from jprep.train.planning.family_check import check_family
 from jprep.train.planning.host import this_host
 from jprep.train.results.perplexity import perplexity
-from jprep.train.run.directory import read_job
+from jprep.train.run.directory import CHECKPOINTS, read_job
 from jprep.train.worker.batches import AnySampler, Batches
 
 
@@ -85,7 +87,9 @@ def evaluate(
     return Evaluation(
         job=job.fingerprint,
         step=checkpoint.step,
+        checkpoint=checkpoint.commit.seal,
         backend=backend.name,
+        precision=chosen.job.train.precision,
         name=chosen.name,
         data=[str(path.resolve()) for path in chosen.paths],
         split=chosen.split,
@@ -116,25 +120,27 @@ def _backend(name: str, job: Job) -> Backend:
 
 @contextlib.contextmanager
 def _errors_of(run: Path, work: Path) -> Iterator[None]:
-    """Let errors of the block name files of the run, and not of the temporary directory that links to them."""
+    """Let errors of the block name the run and its files, and not the temporary directory that links to them."""
+    place = re.compile(re.escape(str(work)) + rf"(?=/(?:{HOOKS}|{CHECKPOINTS})/|\s|$)")
     try:
         yield
     except JprepError as error:
-        texts = {name: getattr(error, name).replace(str(work), str(run)) for name in ("what", "where", "fix")}
+        texts = {name: place.sub(lambda _: str(run), getattr(error, name)) for name in ("what", "where", "fix")}
         raise error.replace(**texts) from error
 
 
 def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping[str, Any]) -> Job:
     """Return the job with the settings of an evaluation, for a backend that may be another one than the run's."""
-    given = {"batch": job.train.batch, "precision": job.train.precision, "backend": {job.backend: job.options}}
+    options = {backend.name: job.options} if backend.name == job.backend else {}
+    given = {"batch": job.train.batch, "precision": job.train.precision, "backend": options}
     raw = apply_overrides({"train": msgspec.to_builtins(given)}, settings)
     if set(raw) > {"train"}:
         what = f"an evaluation takes keys of train, not of {', '.join(sorted(set(raw) - {'train'}))}"
         raise ConfigError(what, where="--set", fix=f"e.g. --set train.backend.{backend.name}.micro_batch=1")
     found = parse_config(raw["train"], _Settings, where="train")
-    if others := found.backend.keys() - {job.backend, backend.name}:
+    if others := found.backend.keys() - {backend.name}:
         other, fix = min(others), f"give options of {backend.name}, or --backend {min(others)}"
-        raise ConfigError(f"this run is evaluated by {backend.name}", where=f"--set train.backend.{other}", fix=fix)
+        raise ConfigError(f"the run is evaluated by {backend.name}", where=f"--set train.backend.{other}", fix=fix)
     options = msgspec.to_builtins(backend.read_options(found.backend.get(backend.name, {})))
     section = msgspec.structs.replace(job.train, batch=found.batch, precision=found.precision)
     return msgspec.structs.replace(job, train=section, backend=backend.name, options=options)

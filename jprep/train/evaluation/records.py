@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.fingerprint import fingerprint
 from jprep.io.atomic import remove_file, write_atomic
 from jprep.train.job.config import Job
-from jprep.train.run.directory import EVALUATIONS
+from jprep.train.run.directory import EVALUATIONS, checkpoints_of
 
 _log = logging.getLogger(__name__)
 
@@ -24,11 +23,13 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         job: the fingerprint of the run's job.
-        step: the checkpoint.
-        backend: the backend that measured it.
+        step: the step of the checkpoint.
+        checkpoint: the seal of the checkpoint's `COMMIT.json`.
+        backend, precision: what measured it.
         name: the name of the dataset, or the names of the files.
         data: the paths of the dataset or of the files.
-        split: the split of the dataset; `held out` for the run's own validation rows, "" for other rows.
+        split: the split of the dataset; `held-out rows` for the files that the run was validated on, `fold 0 of 5` for
+            the fold that it held out, "" for other files.
         made_from: the fingerprint of the dataset, or the SHA-256 of each file.
         rows: number of rows.
         figures: the loss, and other metrics by name; None if a metric is not finite.
@@ -38,7 +39,9 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     step: int
+    checkpoint: str
     backend: str
+    precision: str
     name: str
     data: list[str]
     split: str
@@ -70,7 +73,7 @@ def add_evaluation(run: Path, found: Evaluation) -> Path:
     Raises:
         MachineError: it cannot be written.
     """
-    subject = fingerprint({"split": found.split, "made_from": found.made_from})
+    subject = fingerprint({"split": found.split, "made_from": sorted(found.made_from)})
     path = run / EVALUATIONS / f"step-{found.step:08d}-{subject[:12]}.json"
     write_atomic(path, encode_checksummed(found, indent=1))
     for other in path.parent.glob(f"step-{found.step:08d}-*.json"):
@@ -83,19 +86,29 @@ def add_evaluation(run: Path, found: Evaluation) -> Path:
 def read_evaluations(run: Path, job: Job) -> list[Evaluation]:
     """Return what was measured with checkpoints of a run, by step.
 
-    Args:
-        run: the run directory.
-        job: its job; figures of other jobs that the directory had are left out, and so are damaged files, with a
-            warning.
+    Figures of other jobs that the directory had, and of checkpoints that were computed again with other weights, are
+    left out; and so are damaged files, with a warning.
     """
-    found = (_read(path) for path in sorted((run / EVALUATIONS).glob("step-*.json")))
-    return [one for one in found if one and one.job in (job.fingerprint, *job.earlier)]
+    found = [one for path in sorted((run / EVALUATIONS).glob("step-*.json")) if (one := _read(path))]
+    seals = {each.step: each.commit.seal for each in checkpoints_of(run, job).committed()} if found else {}
+    return [
+        one
+        for one in found
+        if one.job in (job.fingerprint, *job.earlier) and seals.get(one.step, one.checkpoint) == one.checkpoint
+    ]
 
 
 def titles(found: Sequence[Evaluation]) -> list[str]:
     """Return the title of each evaluation; of several with the same one, with the beginning of a hash."""
-    counts = Counter(one.title for one in found)
-    return [f"{one.title} ({one.made_from[0][:8]})" if counts[one.title] > 1 else one.title for one in found]
+    data = {one.title: set[str]() for one in found}
+    for one in found:
+        data[one.title].add(_hash_of(one))
+    return [f"{one.title} ({_hash_of(one)})" if len(data[one.title]) > 1 else one.title for one in found]
+
+
+def _hash_of(one: Evaluation) -> str:
+    """Return a short hash of the measured data."""
+    return one.made_from[0][:8] if len(one.made_from) == 1 else fingerprint({"data": sorted(one.made_from)})[:8]
 
 
 def _shown(path: str) -> str:

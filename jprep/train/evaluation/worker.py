@@ -20,11 +20,12 @@ from jprep.train.backend import Plan
 from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
+from jprep.train.launcher.signals import signal_name
 from jprep.train.launcher.silence import Silence
 from jprep.train.run.attempt import ATTEMPT, EVALUATE, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.directory import CHECKPOINTS, JOB, LOCK, write_plan
-from jprep.train.run.events import last_end, read_events
+from jprep.train.run.events import read_events
 from jprep.train.run.log import log_tail, open_log
 from jprep.train.run.ranks import clear_ranks
 from jprep.train.worker.out_of_memory import out_of_memory
@@ -96,10 +97,12 @@ def _started(work: Path, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        announce_attempt(work, NO_ATTEMPT)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            announce_attempt(work, NO_ATTEMPT)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         clear_ranks(work)  # launchers start them in groups of their own
 
 
@@ -122,10 +125,12 @@ def _failure(
     if not checkpoint.folder.exists():
         what, fix = "the training deleted the checkpoint during the evaluation", "run the same command again"
         return MachineError(what, where=str(checkpoint.folder), fix=fix)
-    if (end := last_end(read_events(work))) and end.figures.get("code"):
-        return _ERRORS.get(int(end.figures["code"] or 1), JprepError)(end.note)
-    if why := memory.reason(code, plan.processes):
+    ends = (event for event in read_events(work) if event.kind == "end" and event.figures.get("code"))
+    if first := next(ends, None):  # later ones are its consequences
+        return _ERRORS.get(int(first.figures["code"] or 1), JprepError)(first.note)
+    if not silent and (why := memory.reason(code, plan.processes)):
         return out_of_memory(work, job, checkpoint.step, why)
-    how = f"showed no sign of life for {job.train.silent_minutes:g} minutes" if silent else f"ended with code {code}"
+    how = f"ended with code {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
+    how = f"showed no sign of life for {job.train.silent_minutes:g} minutes" if silent else how
     output = log_tail(work).strip()
     return MachineError(f"the worker of {job.backend} {how}: {output or 'its output is empty'}", fix=_FIX)

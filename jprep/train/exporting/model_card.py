@@ -294,7 +294,8 @@ def _figures(content: CardContent) -> dict[str, object]:
     if (found := perplexity(content.job, figures, generator=generator)) is not None:
         rows["validation perplexity"] = found
     for one, title in zip(content.evaluations, titles(content.evaluations), strict=True):
-        what = f"{title}, {one.rows:,} rows{', which it was trained on' * one.seen}"
+        precision = f", in {one.precision}" if one.precision != content.job.train.precision else ""
+        what = f"{title}, {one.rows:,} {'training ' * one.seen}rows{precision}"
         rows |= {f"{name} on {what}": value for name, value in one.figures.items() if value is not None}
     return rows
 

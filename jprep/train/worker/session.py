@@ -38,9 +38,9 @@ from jprep.train.worker.profiling import open_profiler
 from jprep.train.worker.rank_sync import Decision, DueActions, RankSync, check_ranks
 from jprep.train.worker.unsupervised import RunStart, await_start, lead_start
 
+_STEADIER = "use a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
 _HEARTBEAT_SECONDS = 0.2
-# Of `silent_minutes`, for other ranks: before, the supervisor ends an attempt with a rank that hangs.
-_TIMEOUT_FACTOR = 1.5
+_TIMEOUT_FACTOR = 1.5  # of `silent_minutes`; before, the supervisor ends an attempt with a rank that hangs
 
 
 class Session:
@@ -264,7 +264,7 @@ class Session:
             self.settle()
             found = self._checkpoints.committed()
             newest = f"the newest checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
-            fix = "use a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
+            fix = "give another precision: --set train.precision=fp32" if self.evaluated_split else _STEADIER
             raise InputError(f"the {name} is {value} at step {step}; {newest}", where=str(self.run), fix=fix)
 
     @contextlib.contextmanager

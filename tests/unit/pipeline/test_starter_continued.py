@@ -110,7 +110,7 @@ def test_the_published_share_of_masks_is_kept(folder: Path, jprep: Run) -> None:
 
 
 def test_a_tokenizer_of_words_is_refused_without_a_segmenter(folder: Path) -> None:
-    start = StartingModel("gpt2", "gpt2", 256, True, {})
+    start = StartingModel("gpt2", "gpt2", 256, True, {}, 128)
     answers = Answers(name="x", source="text", inputs=("novels.txt",), start=start, segmenter="none")
     with pytest.raises(ConfigError, match="takes words"):
         compose_recipe(answers, folder / "mine.toml")

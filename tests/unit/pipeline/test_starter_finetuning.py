@@ -156,7 +156,7 @@ def test_what_no_training_accepts_is_refused_at_once(folder: Path) -> None:
         composed("classify", write_rows("one.jsonl", labelled(9, label="はい")))
     with pytest.raises(ConfigError, match="cannot be both text and label"):
         composed("classify", write_rows("t.jsonl", labelled(9)), label_field="text")
-    with pytest.raises(ConfigError, match="nothing is left of 3 conversations"):
+    with pytest.raises(ConfigError, match="no conversation has an answer that fits: 3 conversations"):
         composed("sft", write_rows("asked.jsonl", [{"messages": CHAT[:1]}] * 3), init="gpt2")
     with pytest.raises(ConfigError, match="conversations are files"):
         composed("sft", write_rows("alpaca.json", []), init="gpt2")

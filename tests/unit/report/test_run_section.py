@@ -19,7 +19,7 @@ from jprep.report.section import ReportOptions
 from jprep.train.evaluation.records import Evaluation, add_evaluation
 from jprep.train.job.config import SeenSource
 from jprep.train.launcher.cross_validation import FOLDS, summarize_folds
-from jprep.train.run.directory import JOB, read_job
+from jprep.train.run.directory import JOB, checkpoints_of, read_job
 from jprep.train.run.events import EVENTS, Event, read_events, record_event
 from jprep.train.run.text_samples import SampledText, add_samples, read_samples
 from tests.fakes.trained_run import trained_run
@@ -106,8 +106,10 @@ def test_evaluations_of_several_runs_are_one_table(tmp_path: Path) -> None:
     runs = [trained_run(tmp_path / "one"), trained_run(tmp_path / "two", seed=7)]
     for number, run in enumerate(runs):
         figures = {"loss": 3.25 + number, "accuracy": None}
+        seal = checkpoints_of(run, read_job(run)).committed()[-1].commit.seal
         measured = Evaluation(
-            job=read_job(run).fingerprint, step=10, backend="torch", name=HOSTILE, data=["d"], split="test",
+            job=read_job(run).fingerprint, step=10, checkpoint=seal, backend="torch", precision="fp32",
+            name=HOSTILE, data=["d"], split="test",
             made_from=["1"], rows=1204, figures=figures,
         )  # fmt: skip
         add_evaluation(run, measured)

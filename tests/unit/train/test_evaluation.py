@@ -78,7 +78,7 @@ def test_a_fold_or_given_files_are_measured(tmp_path: Path) -> None:
     run = trained_run(tmp_path, "classify", "bert", labelled=labelled, class_weights="balanced")
     job = read_job(run)
     held = choose_data(run, job)
-    assert (held.split, rows_of(run, held), held.seen) == (HELD_OUT, 10, False)
+    assert (held.split, rows_of(run, held), held.seen) == ("fold 0 of 3", 10, False)
     given = choose_data(run, job, [tmp_path / "rows.jsonl"])
     assert (given.split, rows_of(run, given), given.seen) == ("", 30, True)
     assert given.job.class_weights == [] and given.job.train.class_weights == ""
@@ -96,3 +96,14 @@ def test_conversations_are_measured(tmp_path: Path) -> None:
     assert held.split == HELD_OUT and sampler.counts["conversations"] == 5
     (tmp_path / "train.jsonl").unlink()
     assert rows_of(run, choose_data(run, job)) == sampler.samples, "data of the training is not read"
+
+
+def test_a_column_of_folds_plays_no_part_in_given_files(tmp_path: Path) -> None:
+    lines = [{"text": f"日本語{number}", "label": "ab"[number % 2], "part": number} for number in range(12)]
+    rows = tmp_path / "parts.jsonl"
+    rows.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    run = trained_run(tmp_path, "classify", "bert")
+    job = read_job(run)
+    train = structs.replace(job.train, labelled=structs.replace(job.train.labelled, fold="part", folds=3))
+    chosen = choose_data(run, structs.replace(job, train=train, labels=["a", "b"]), [rows])
+    assert rows_of(run, chosen) == 12
