@@ -26,7 +26,7 @@ from jprep.train.run.attempt import ATTEMPT, EVALUATE, NO_ATTEMPT, RESUME, annou
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.directory import CHECKPOINTS, JOB, LOCK, write_plan
 from jprep.train.run.events import read_events
-from jprep.train.run.log import log_tail, open_log
+from jprep.train.run.log import log_tail, start_logged
 from jprep.train.run.ranks import clear_ranks
 from jprep.train.worker.out_of_memory import out_of_memory
 
@@ -81,19 +81,7 @@ def measure(work: Path, job: Job, plan: Plan, checkpoint: Checkpoint, split: str
 @contextlib.contextmanager
 def _started(work: Path, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
     """Start the worker. None of its processes is left after the block."""
-    with open_log(work) as log:
-        try:
-            process = subprocess.Popen(
-                plan.argv,
-                env={**os.environ, **plan.env},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        except OSError as error:
-            what, fix = f"the worker cannot be started: {error.strerror}", "check the backend with `jprep doctor`"
-            raise MachineError(what, where=plan.argv[0], fix=fix) from error
+    process = start_logged(work, plan.argv, {**os.environ, **plan.env})
     try:
         yield process
     finally:

@@ -35,7 +35,7 @@ from jprep.train.run.checkpoints import Checkpoint, disk_full_error
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import LOCK, checkpoints_of, read_job, read_plan, write_plan
 from jprep.train.run.events import EVENTS, Event, EventReader, last_end, metric_rows, read_events, record_event
-from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_stderr, open_log
+from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_stderr, start_logged
 from jprep.train.run.profile import PROFILE
 from jprep.train.run.ranks import clear_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, is_complete, rewind
@@ -270,15 +270,7 @@ class _Supervisor:
     @contextlib.contextmanager
     def _started(self, plan: Plan, attempt: str, hosts: HostWatch) -> Iterator[subprocess.Popen[bytes]]:
         env, argv = attempt_environment(plan, os.environ), attempt_command(self._run, plan, attempt)
-        with open_log(self._run) as log:
-            try:
-                process = subprocess.Popen(
-                    argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-                )
-            except OSError as error:
-                fix = "check the backend with `jprep doctor`"
-                what = f"the worker cannot be started: {error.strerror}"
-                raise MachineError(what, where=argv[0], fix=fix) from error
+        process = start_logged(self._run, argv, env)
         try:
             yield process
         finally:  # no process of this attempt may outlive it

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from jprep.errors import MachineError
 from jprep.io.escaping import escaped
 from jprep.io.os_errors import write_error
 
@@ -69,6 +71,27 @@ def open_log(run: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def start_logged(run: Path, command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a worker, in a process group of its own, whose output is appended to the log.
+
+    Args:
+        run: the run directory.
+        command: the command that starts it.
+        environ: all of its environment variables.
+
+    Raises:
+        MachineError: it cannot be started, or the log cannot be written.
+    """
+    with open_log(run) as log:
+        try:
+            return subprocess.Popen(
+                command, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        except OSError as error:
+            what, fix = f"the worker cannot be started: {error.strerror}", "check the backend with `jprep doctor`"
+            raise MachineError(what, where=command[0], fix=fix) from error
 
 
 def last_log_line(run: Path) -> str:
