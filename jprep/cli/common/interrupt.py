@@ -19,11 +19,7 @@ def end_on_sigterm() -> Iterator[None]:
     Raises:
         KeyboardInterrupt: SIGTERM was received.
     """
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

@@ -115,6 +115,13 @@ def next_steps(*commands: str) -> None:
     hint("\n".join(["\nnext:", *(f"  {command}" for command in commands)]))
 
 
+def echo_fields(fields: Mapping[str, str]) -> None:
+    """Print values by name, aligned below a heading; both are shown as they are."""
+    width = max(map(display_width, fields))
+    for name, value in fields.items():
+        echo(f"  {pad(name, width)}  {value}")
+
+
 def table(title: str, figures: Mapping[str, float]) -> None:
     """Print figures by name: counts with separators of thousands, other numbers with four decimals."""
     if figures:

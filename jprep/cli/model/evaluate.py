@@ -9,10 +9,9 @@ import click
 
 from jprep.cli.common.interrupt import end_on_sigterm
 from jprep.cli.common.options import AS_JSON
-from jprep.cli.common.output import echo, echo_json, next_steps, note
+from jprep.cli.common.output import echo, echo_fields, echo_json, next_steps, note
 from jprep.cli.common.shell_command import command_for_other, shell_command
 from jprep.cli.completion.candidates import BACKEND_NAME
-from jprep.display_width import display_width, pad
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -110,9 +109,7 @@ def _show(run: Path, found: Evaluation) -> None:
     shown = {"checkpoint": f"step {found.step:,}", "data": one_line(found.place), **_counts(found)}
     figures = {name: "not finite" if figure is None else f"{figure:.4f}" for name, figure in found.figures.items()}
     shown |= {one_line(name): figure for name, figure in figures.items()}
-    width = max(map(display_width, shown))
-    for name, figure in shown.items():
-        echo(f"  {pad(name, width)}  {figure}")
+    echo_fields(shown)
     if found.seen:
         note("jprep: the run was trained on these rows, so the figures do not show how good it is on others")
     next_steps(shell_command("export", run, "--which", found.step))

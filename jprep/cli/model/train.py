@@ -10,7 +10,7 @@ import click
 
 from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import AS_JSON, BACKEND, OVERRIDES, RECIPE, RESTART, WORK_FOLDER
-from jprep.cli.common.output import echo, echo_json, next_steps, note
+from jprep.cli.common.output import echo, echo_fields, echo_json, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command, shell_quote
@@ -369,6 +369,4 @@ def show_figures(prepared: PreparedRun) -> None:
         shown["throughput"] = format_throughput(status.rate, prepared.job)
     figures = {"loss": status.loss} | {f"validation {name}": one for name, one in status.validation.items()}
     shown |= {name: f"{figure:.4f}" for name, figure in figures.items() if figure is not None}
-    width = max(map(display_width, shown))
-    for name, figure in shown.items():
-        echo(f"  {pad(name, width)}  {figure}")
+    echo_fields(shown)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CP51932 = "cp51932"
 CP50221 = "cp50221"
 _BASES = {CP51932: "euc_jp", CP50221: "iso2022_jp_ext"}
+_FIRST = {CP51932: 0xA0, CP50221: 0x20}  # see `_pairs`
 _ROWS = (13, *range(89, 93))
 _MIDDLE = 63  # rows and cells before this one have a place of their own in Shift_JIS
 _ESCAPE = 0x1B
@@ -38,9 +39,6 @@ def _pairs(first: int) -> dict[bytes, str]:
     return {bytes([first + row, first + cell]): char for row, cell in places if (char := _character(row, cell))}
 
 
-_PAIRS = {CP51932: _pairs(0xA0), CP50221: _pairs(0x20)}
-
-
 def _is_jis_x_0212(data: bytes, start: int) -> bool:
     """Return whether the pair at an offset is of JIS X 0212: after the byte 8F, or after its escape sequence."""
     if data[start - 1 : start] == b"\x8f":
@@ -52,7 +50,7 @@ def _is_jis_x_0212(data: bytes, start: int) -> bool:
 @cache
 def _handler(name: str, errors: str) -> str:
     """Return the name of an error handler that decodes these characters and leaves other errors to `errors`."""
-    pairs, otherwise = _PAIRS[name], codecs.lookup_error(errors)
+    pairs, otherwise = _pairs(_FIRST[name]), codecs.lookup_error(errors)
 
     def handle(error: UnicodeError) -> tuple[str | bytes, int]:
         if isinstance(error, UnicodeDecodeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from jprep.corpus.readers.detection import detect_encoding, with_extensions
 from jprep.corpus.readers.encoding import iconv_name
@@ -24,6 +24,20 @@ def encoding_of(head: bytes, *, complete: bool) -> str:
         complete: whether they are the whole file.
     """
     return detect_encoding(head, complete=complete) or UTF8
+
+
+def find_encodings(heads: Iterable[tuple[str, bytes, int]]) -> dict[str, str]:
+    """Return encoding → the first file that has it; that of files in ASCII is not listed.
+
+    Args:
+        heads: for each file, its path, its beginning, and how many bytes of it were asked for.
+    """
+    found: dict[str, str] = {}
+    for path, head, size in heads:
+        encoding = encoding_of(head, complete=len(head) < size)
+        if encoding != UTF8 or not head.isascii():
+            found.setdefault(encoding, path)
+    return found
 
 
 def as_utf8(head: bytes, encoding: str) -> bytes:

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from jprep.corpus.config import VERSION
 from jprep.errors import ConfigError
 from jprep.io.escaping import one_line
 from jprep.pipeline.init_tokenizer import tokenizer_beside
@@ -24,9 +23,9 @@ from jprep.pipeline.starter.rows import (
     look_at_conversations,
     look_at_labelled,
 )
-from jprep.pipeline.starter.starter_recipe import check_name, check_text
+from jprep.pipeline.starter.starter_recipe import check_name, check_text, recipe_head
 from jprep.pipeline.starter.toml_lines import Key, table
-from jprep.pipeline.starter.train_tables import PRECISIONS, backend_table
+from jprep.pipeline.starter.train_tables import BATCH, PRECISIONS, SCHEDULE, backend_table
 from jprep.tokenizer import load_tokenizer
 
 _FOLDS = 5
@@ -43,7 +42,6 @@ _RATES: dict[str, tuple[tuple[float, float], ...]] = {
 }
 """Learning rates by the largest width of a layer, of models that read a whole text and of those that write one."""
 
-_BATCH = "rows in a step, on all devices together; the result does not depend on their number"
 _ABOUT: dict[FineTuningTask, str] = {
     "classify": "find the label of a text",
     "regress": "find the score of a text",
@@ -95,6 +93,7 @@ class TaskSettings(NamedTuple):
         batch, epochs, steps: how much is trained.
         optimizer, schedule, best: values of these keys.
         table: the table with the columns; "" if it is not needed.
+        validates: whether there are rows to validate on.
         cut: share of the rows that are cut.
     """
 
@@ -106,6 +105,7 @@ class TaskSettings(NamedTuple):
     schedule: str
     best: dict[str, str]
     table: str
+    validates: bool
     cut: float
 
 
@@ -155,8 +155,12 @@ def compose_finetuning(answers: FineTuning, file: Path) -> Composed:
     held = check_validation(answers.validation, answers.task, found) if answers.validation else ()
     make = _chat_settings if answers.task == "sft" else _labelled_settings
     settings = make(answers, found, held=bool(held))
-    tables = (_head(answers, file, found, validates=bool(held) or answers.task != "sft"),
-              _train_table(answers, found, held, settings), settings.table, backend_table(answers.backend))  # fmt: skip
+    tables = (
+        _head(answers, file, found, settings),
+        _train_table(answers, found, held, settings),
+        settings.table,
+        backend_table(answers.backend),
+    )
     text = "\n".join(filter(None, tables))
     check_text(text)
     return Composed(text, _about(found, settings), list(_notes(answers, found, settings)))
@@ -176,10 +180,11 @@ def _labelled_settings(answers: FineTuning, found: RowSummary, *, held: bool) ->
         raise ConfigError("there is one row only", where=found.paths[0], fix="give more rows, or --validation FILE")
     folds = min(_FOLDS, found.rows)
     rows = found.rows if held else found.rows * (folds - 1) // folds
-    epochs, batch = 3 if rows >= 4_000 else 5 if rows >= 800 else 10, 32 if rows >= 800 else 16
+    epochs = 3 if rows >= 4_000 else 5 if rows >= 800 else 10
+    batch = 32 if rows >= 800 else 16
     wanted = _UNIT * math.ceil(_longest(found) / _UNIT)
     length = min(answers.start.positions, _LONGEST_ROW, wanted)
-    keys = [Key(name, value, _COLUMNS[name]) for name, value in found.columns.items()]
+    keys = _column_keys(found)
     keys.append(Key("length", length, f"tokens in a row; {_cut(found, length)}"))
     if not held:
         stratify = "label" if answers.task == "classify" else "quantiles"
@@ -194,6 +199,7 @@ def _labelled_settings(answers: FineTuning, found: RowSummary, *, held: bool) ->
         schedule="linear",
         best={"best": "macro_f1"} if answers.task == "classify" else {},
         table=table("[train.labelled]", keys, "How a row becomes an example.", _labels(answers, found)),
+        validates=True,
         cut=found.share_above(length),
     )
 
@@ -204,7 +210,7 @@ def _chat_settings(answers: FineTuning, found: RowSummary, *, held: bool) -> Tas
     tokens = found.rows * float(np.minimum(found.sizes, length).mean())
     rows, epochs = max(1, math.ceil(tokens / length)), 3
     batch = min(64, max(4, 1 << max(1, rows // _LEAST_STEPS).bit_length() - 1))
-    keys = [Key(name, value, _COLUMNS[name]) for name, value in found.columns.items()]
+    keys = _column_keys(found)
     return TaskSettings(
         keys=[Key("length", length, f"tokens in a row; {_cut(found, length)}")],
         batch=batch,
@@ -214,8 +220,13 @@ def _chat_settings(answers: FineTuning, found: RowSummary, *, held: bool) -> Tas
         schedule="cosine",
         best={},
         table=table("[train.sft]", keys, "How a row becomes a conversation.") if keys else "",
+        validates=held,
         cut=found.share_above(length),
     )
+
+
+def _column_keys(found: RowSummary) -> list[Key]:
+    return [Key(name, value, _COLUMNS[name]) for name, value in found.columns.items()]
 
 
 def _longest(found: RowSummary) -> int:
@@ -252,8 +263,7 @@ def _moments(found: RowSummary) -> tuple[float, float]:
     return mean, float(np.sqrt(np.average((scores - mean) ** 2, weights=counts)))
 
 
-def _head(answers: FineTuning, file: Path, found: RowSummary, *, validates: bool) -> str:
-    """Return the comments at the head, and the keys of the recipe as a whole."""
+def _head(answers: FineTuning, file: Path, found: RowSummary, settings: TaskSettings) -> str:
     path, model = one_line(shlex.quote(str(file))), one_line(answers.start.init)
     run = one_line(shlex.quote(f"{WORK}/{answers.name}/runs/{answers.backend}"))
     test = "test.jsonl" if answers.task == "sft" else f"test{Path(found.paths[0]).suffix}"
@@ -263,25 +273,16 @@ def _head(answers: FineTuning, file: Path, found: RowSummary, *, validates: bool
         "",
         f"  jprep train {path} --dry-run    # the plan",
         f"  jprep run {path}                # train and export; interrupt at any time, rerun to resume",
-        *([best] if validates else []),
+        *([best] if settings.validates else []),
         f"  jprep evaluate {run} --data {test}    # figures on rows of your own",
-        f"  jprep backends install {answers.backend}    # once: {BACKENDS[answers.backend].about}",
-        "",
-        f"Outputs are written to {WORK}/{answers.name}/. docs/recipes.md lists all keys.",
     )
-    keys = [
-        Key("version", VERSION, "of the format: a recipe keeps its meaning when defaults change"),
-        Key("name", answers.name, f"names the directory of the outputs below {WORK}/"),
-        Key("description", f"fine-tuning of {model} for {answers.task}", "one line for readers"),
-    ]
-    return table("", keys, *above)
+    return recipe_head(answers.name, answers.backend, f"fine-tuning of {model} for {answers.task}", *above)
 
 
 def _train_table(answers: FineTuning, found: RowSummary, held: tuple[str, ...], settings: TaskSettings) -> str:
     """Return `[train]`."""
-    validates = bool(held) or answers.task != "sft"
     checkpoint: dict[str, Any] = {"every_steps": 0, "every_epochs": 1, "keep_last": 1}
-    checkpoint |= {"keep_best": 1, **settings.best} if validates else {}
+    checkpoint |= {"keep_best": 1, **settings.best} if settings.validates else {}
     schedule = {"kind": settings.schedule, "warmup": max(1, settings.steps // 10)}
     keys = [
         Key("task", answers.task, _ABOUT[answers.task]),
@@ -289,12 +290,12 @@ def _train_table(answers: FineTuning, found: RowSummary, held: tuple[str, ...], 
         Key("data", list(found.paths), "files with the rows to train on"),
         *([Key("validation_data", list(held), "files with the rows to validate on")] if held else []),
         *settings.keys,
-        Key("batch", settings.batch, _BATCH),
+        Key("batch", settings.batch, BATCH),
         Key("epochs", settings.epochs, f"passes over the data, about {settings.steps:,} steps"),
         Key("precision", answers.precision, PRECISIONS[answers.precision]),
         Key("optimizer", settings.optimizer, "AdamW; lr is the highest learning rate, for a model of this size"),
-        Key("schedule", schedule, "the rate rises for `warmup` steps, and then falls"),
-        *([Key("validation", {"every_epochs": 1}, "how often the figures are measured")] if validates else []),
+        Key("schedule", schedule, SCHEDULE),
+        *([Key("validation", {"every_epochs": 1}, "how often the figures are measured")] if settings.validates else []),
         Key("checkpoint", checkpoint, "saved after each pass, and on Ctrl-C"),
         Key("seed", 1, "of new weights and of the order of rows: the same seed gives the same model"),
     ]

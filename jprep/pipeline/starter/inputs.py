@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from jprep.corpus.readers.archives import refuse_tar
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
-from jprep.pipeline.starter.encodings import UTF8, as_utf8, encoding_of, encoding_option
+from jprep.pipeline.starter.encodings import as_utf8, encoding_of, encoding_option, find_encodings
 from jprep.pipeline.starter.formats import READERS, files_in, refuse_other_formats, suffix_of
 from jprep.tokenizer.suggested_size import count_alphabet
 
@@ -247,23 +247,22 @@ def _text_field(fields: list[str], wanted: str, path: str) -> str:
 
 
 def _encodings(paths: list[str], looked_at: str, head: bytes) -> dict[str, str]:
-    """Return encoding → the first file that has it; that of files in ASCII is not listed.
+    """Return the encodings of files; see `find_encodings`.
 
     Args:
         paths: the files, of which the first ones are looked at.
         looked_at: one of them.
         head: its beginning.
     """
-    found: dict[str, str] = {}
-    for path in paths[:_LOOKED_AT]:
-        if path != looked_at and not can_seek(path):
-            continue
-        size = _HEAD if path == looked_at else _SHORT_HEAD
-        data = head if path == looked_at else _head(path, size)
-        encoding = encoding_of(data, complete=len(data) < size)
-        if encoding != UTF8 or not data.isascii():
-            found.setdefault(encoding, path)
-    return found
+
+    def heads() -> Iterator[tuple[str, bytes, int]]:
+        for path in paths[:_LOOKED_AT]:
+            if path == looked_at:
+                yield path, head, _HEAD
+            elif can_seek(path):
+                yield path, _head(path, _SHORT_HEAD), _SHORT_HEAD
+
+    return find_encodings(heads())
 
 
 def _first_with_bytes(paths: list[str]) -> str:

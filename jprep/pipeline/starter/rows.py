@@ -18,7 +18,7 @@ from jprep.dataset.conversations.reader import read_conversations
 from jprep.dataset.labelled.reader import LabelledConfig, LabelledRow, read_labelled_rows, read_records
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import expand_patterns, is_local
-from jprep.pipeline.starter.encodings import UTF8, encoding_of, encoding_option
+from jprep.pipeline.starter.encodings import encoding_option, find_encodings
 from jprep.pipeline.starter.formats import files_in
 from jprep.pipeline.starter.inputs import TEXT_FIELDS
 
@@ -128,12 +128,12 @@ def look_at_conversations(patterns: Sequence[str], tokenizer: Tokenizer, positio
     columns = _conversation_columns(_column_names(paths[0], LabelledConfig()), paths[0])
     encoder, found = ChatEncoder(tokenizer), SftConfig(**columns)
     sample, count = _spread(chain.from_iterable(read_conversations(Path(path), found) for path in paths))
-    encoded, fitting = encoder.encode(sample, 1 << 30), encoder.encode(sample, positions)
-    if not len(fitting):
+    sizes = np.diff(encoder.encode(sample, 1 << 30).offsets)
+    if (sizes > positions).all() and not len(fitting := encoder.encode(sample, positions)):
         what = f"no conversation has an answer that fits: {describe_counts(fitting.counts)}"
         fix = f"files with answers of the assistant; the model takes {positions:,} tokens"
         raise ConfigError(what, where=paths[0], fix=fix)
-    return RowSummary(tuple(paths), columns, count, np.diff(encoded.offsets), Counter())
+    return RowSummary(tuple(paths), columns, count, sizes, Counter())
 
 
 def check_validation(patterns: Sequence[str], task: FineTuningTask, found: RowSummary) -> tuple[str, ...]:
@@ -196,16 +196,13 @@ def _files(patterns: Sequence[str]) -> list[str]:
 
 def _encoding(paths: Sequence[str]) -> dict[str, Any]:
     """Return the option `encoding` of tables that are not in UTF-8."""
-    found: dict[str, str] = {}
-    for path in paths:
-        if Path(path).suffix not in (".csv", ".tsv"):
-            continue
-        with Path(path).open("rb") as file:
-            head = file.read(_ENCODING_HEAD)
-        encoding = encoding_of(head, complete=len(head) < _ENCODING_HEAD)
-        if encoding != UTF8 or not head.isascii():
-            found.setdefault(encoding, path)
-    return encoding_option(found, "csv")
+    tables = (path for path in paths if Path(path).suffix in (".csv", ".tsv"))
+    return encoding_option(find_encodings((path, _head(path), _ENCODING_HEAD) for path in tables), "csv")
+
+
+def _head(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(_ENCODING_HEAD)
 
 
 def _column_names(path: str, config: LabelledConfig) -> list[str]:

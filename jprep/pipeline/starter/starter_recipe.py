@@ -15,7 +15,7 @@ from jprep.io.os_errors import write_error
 from jprep.io.safe_names import name_problem
 from jprep.pipeline.output_paths import WORK
 from jprep.pipeline.recipe import load_recipe
-from jprep.pipeline.starter.choices import BACKENDS, SOURCES, Answers, check_model
+from jprep.pipeline.starter.choices import BACKENDS, SOURCES, Answers, BackendName, check_model
 from jprep.pipeline.starter.corpus_tables import (
     corpus_table,
     dataset_table,
@@ -97,7 +97,6 @@ def _inputs(answers: Answers) -> InputSummary:
 
 
 def _head(answers: Answers, file: Path) -> str:
-    """Return the comments at the head, and the keys of the recipe as a whole."""
     path, model = one_line(shlex.quote(str(file))), _model(answers)
     above = (
         f"{SOURCES[answers.source][0].upper()}{SOURCES[answers.source][1:]}; {model} by {answers.backend}.",
@@ -105,16 +104,31 @@ def _head(answers: Answers, file: Path) -> str:
         f"  jprep run {path} --scale tiny    # try every step on a small part, in minutes",
         f"  jprep run {path} --dry-run       # show the plan",
         f"  jprep run {path}                 # every step; interrupt at any time, rerun to resume",
-        f"  jprep backends install {answers.backend}    # once: {BACKENDS[answers.backend].about}",
+    )
+    return recipe_head(answers.name, answers.backend, f"{model} on {SOURCES[answers.source]}", *above)
+
+
+def recipe_head(name: str, backend: BackendName, description: str, *above: str) -> str:
+    """Return the comments at the head of a recipe, and the keys of the recipe as a whole.
+
+    Args:
+        name: the recipe's name.
+        backend: what trains.
+        description: one line for readers.
+        above: the first comments: what it is for, and its commands.
+    """
+    comments = (
+        *above,
+        f"  jprep backends install {backend}    # once: {BACKENDS[backend].about}",
         "",
-        f"Outputs are written to {WORK}/{answers.name}/. docs/recipes.md lists all keys.",
+        f"Outputs are written to {WORK}/{name}/. docs/recipes.md lists all keys.",
     )
     keys = [
         Key("version", VERSION, "of the format: a recipe keeps its meaning when defaults change"),
-        Key("name", answers.name, f"names the directory of the outputs below {WORK}/"),
-        Key("description", f"{model} on {SOURCES[answers.source]}", "one line for readers"),
+        Key("name", name, f"names the directory of the outputs below {WORK}/"),
+        Key("description", description, "one line for readers"),
     ]
-    return table("", keys, *above)
+    return table("", keys, *comments)
 
 
 def _model(answers: Answers) -> str:

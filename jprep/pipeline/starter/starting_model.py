@@ -37,8 +37,8 @@ def read_starting_model(init: str, task: Task | None = None) -> StartingModel:
     folder, tokenizer = _find_model(init)
     given = read_pretrained_config(folder)
     if not _is_known(given.model_type, task):
-        verb = f"fine-tune models of the type {given.model_type!r} for {task}"
-        what = f"starter recipes do not {verb if task else f'continue models of the type {given.model_type!r}'}"
+        verb, purpose = ("fine-tune", f" for {task}") if task else ("continue", "")
+        what = f"starter recipes do not {verb} models of the type {given.model_type!r}{purpose}"
         fix = "give a causal model" if task == "sft" else "write the recipe by hand, see docs/pretrained.md"
         raise ConfigError(what, where=f"--init {init}", fix=fix)
     return StartingModel(init, given.model_type, _positions(given), *_words_of(tokenizer), _width(given))

@@ -42,11 +42,11 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
         _model_key(answers),
         Key("length", length, "tokens in a row"),
         *_task_keys(family, answers),
-        Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
+        Key("batch", batch, BATCH),
         Key("steps", steps, _passes_comment(steps * batch * length * _BYTES_PER_TOKEN / size)),
         Key("precision", answers.precision, PRECISIONS[answers.precision]),
         Key("optimizer", {"lr": _rate(answers), **_ADAM[family.task]}, "AdamW; lr is the highest learning rate"),
-        Key("schedule", _schedule(family, steps), "the rate rises for `warmup` steps, and then falls"),
+        Key("schedule", _schedule(family, steps), SCHEDULE),
         Key("validation", {"every_steps": every, "batches": 50}, "how often the validation loss is measured"),
         Key(
             "checkpoint", {"every_steps": every, "keep_last": 2, "keep_best": 1}, "saved at these steps, and on Ctrl-C"
@@ -80,6 +80,8 @@ def _passes_comment(passes: float) -> str:
     return f"about {count:,} {'pass' if count == 1 else 'passes'} over the text; or `epochs = 1`"
 
 
+BATCH = "rows in a step, on all devices together; the result does not depend on their number"
+SCHEDULE = "the rate rises for `warmup` steps, and then falls"
 PRECISIONS = {
     "bf16": "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32",
     "fp32": "of the computation, for CPUs; bf16 is faster on TPUs and newer GPUs",

@@ -72,12 +72,13 @@ def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = ""
         ConfigError: there are no such rows, or they do not fit the run.
         MismatchError: data of the run has changed since the training, or a file of a dataset is damaged.
     """
+    lock = read_data_lock(run)
     if not job.train.data:
-        return _from_dataset(run, job, given, split)
+        return _from_dataset(run, job, lock, given, split)
     if split:
         what = f"--split is for datasets, and the task {job.train.task} has files with rows"
         raise ConfigError(what, where="--split", fix="give the rows to measure with --data FILE")
-    return _from_files(run, job, given) if given else _held_out(run, job)
+    return _from_files(run, job, lock, given) if given else _held_out(run, job, lock)
 
 
 def has_test_split(run: Path, job: Job) -> bool:
@@ -89,8 +90,8 @@ def has_test_split(run: Path, job: Job) -> bool:
     return False
 
 
-def _from_dataset(run: Path, job: Job, given: Sequence[Path], name: str) -> EvaluationData:
-    folder, lock = _dataset_folder(run, job, given), read_data_lock(run)
+def _from_dataset(run: Path, job: Job, lock: DataLock, given: Sequence[Path], name: str) -> EvaluationData:
+    folder = _dataset_folder(run, job, given)
     dataset = read_dataset(folder)
     own = dataset.fingerprint == lock.dataset
     if not given and not own:
@@ -142,17 +143,17 @@ def _default_split(dataset: DatasetManifest, folder: Path) -> str:
     raise ConfigError("this dataset has neither a test nor a validation split", where=str(folder), fix=fix)
 
 
-def _from_files(run: Path, job: Job, given: Sequence[Path]) -> EvaluationData:
+def _from_files(run: Path, job: Job, lock: DataLock, given: Sequence[Path]) -> EvaluationData:
     """Return given files, all of whose rows are measured."""
     for path in given:
         refuse_directory(path, CHAT_SUFFIXES if job.chat else LABELLED_SUFFIXES)
     hashes = [hash_data(path) for path in given]
     if len(set(hashes)) < len(hashes):
         raise ConfigError("the same file is given twice", where="--data", fix="give it once")
-    return _whole_files(run, job, given, "", hashes)
+    return _whole_files(run, job, lock, given, "", hashes)
 
 
-def _held_out(run: Path, job: Job) -> EvaluationData:
+def _held_out(run: Path, job: Job, lock: DataLock) -> EvaluationData:
     """Return the rows that the run held out for validation: its own files for that, or a fold."""
     train = job.train
     if not train.validation_data and not train.labelled.folds:
@@ -163,37 +164,35 @@ def _held_out(run: Path, job: Job) -> EvaluationData:
     if missing := next((path for path in paths if not path.exists()), None):
         what, fix = "a file of the run does not exist", "restore it, or give other rows: --data FILE"
         raise ConfigError(what, where=str(missing), fix=fix)
-    hashes = check_locked(run, {f"{key}/{number}": path for number, path in enumerate(paths)})
+    hashes = check_locked(lock, {f"{key}/{number}": path for number, path in enumerate(paths)})
     if train.validation_data:
-        return _whole_files(run, job, paths, HELD_OUT, hashes)
-    changed = _changed(job, _tokenizer(run, job), data=[str(path) for path in paths])
+        return _whole_files(run, job, lock, paths, HELD_OUT, hashes)
+    changed = _changed(job, _tokenizer(run, job, lock), data=[str(path) for path in paths])
     split = f"fold {train.fold or 0} of {train.labelled.folds}"
     return EvaluationData(changed, VALIDATION, _names(paths), paths, split, hashes)
 
 
-def _whole_files(run: Path, job: Job, paths: Sequence[Path], split: str, hashes: list[str]) -> EvaluationData:
-    """Return files all of whose rows are measured."""
-    trained = {file.sha256 for name, file in read_data_lock(run).files.items() if name.startswith("data/")}
+def _whole_files(
+    run: Path, job: Job, lock: DataLock, paths: Sequence[Path], split: str, hashes: list[str]
+) -> EvaluationData:
+    """Return files all of whose rows are measured: the training split of a job that reads them."""
+    trained = {file.sha256 for name, file in lock.files.items() if name.startswith("data/")}
+    files = [str(path.resolve()) for path in paths]
+    labelled = msgspec.structs.replace(job.train.labelled, fold="", folds=0, stratify="", bins=0)
+    tokenizer = _tokenizer(run, job, lock)
+    changed = _changed(job, tokenizer, data=files, validation_data=[], labelled=labelled, fold=None)
     seen = not trained.isdisjoint(hashes)
-    return EvaluationData(_with_files(run, job, paths), TRAIN, _names(paths), [*paths], split, hashes, seen)
+    return EvaluationData(changed, TRAIN, _names(paths), [*paths], split, hashes, seen)
 
 
 def _names(paths: Sequence[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def _with_files(run: Path, job: Job, paths: Sequence[Path]) -> Job:
-    """Return the job whose training split has all rows of some files."""
-    files = [str(path.resolve()) for path in paths]
-    labelled = msgspec.structs.replace(job.train.labelled, fold="", folds=0, stratify="", bins=0)
-    return _changed(job, _tokenizer(run, job), data=files, validation_data=[], labelled=labelled, fold=None)
-
-
-def _tokenizer(run: Path, job: Job) -> str:
+def _tokenizer(run: Path, job: Job, lock: DataLock) -> str:
     """Return the folder of the run's tokenizer, after checking that it has not changed."""
-    folder, names = job_path(run, job.tokenizer), read_data_lock(run).files
-    prefix = "tokenizer/"
-    check_locked(run, {name: folder / name.removeprefix(prefix) for name in names if name.startswith(prefix)})
+    folder, prefix = job_path(run, job.tokenizer), "tokenizer/"
+    check_locked(lock, {name: folder / name.removeprefix(prefix) for name in lock.files if name.startswith(prefix)})
     return str(folder)
 
 

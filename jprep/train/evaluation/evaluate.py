@@ -147,8 +147,9 @@ def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping
 
 
 def _plan(backend: Backend, job: Job, work: Path) -> Plan:
-    python = worker_python(backend, backend.read_options(job.options))
-    check_family(backend, job.model, backend.read_options(job.options), python)
+    options = backend.read_options(job.options)
+    python = worker_python(backend, options)
+    check_family(backend, job.model, options, python)
     return backend.plan(job, work, this_host(python))
 
 

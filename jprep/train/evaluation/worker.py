@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +24,9 @@ from jprep.train.launcher.silence import Silence
 from jprep.train.run.attempt import ATTEMPT, EVALUATE, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.directory import CHECKPOINTS, JOB, LOCK, write_plan
-from jprep.train.run.events import read_events
+from jprep.train.run.events import first_failure, read_events
 from jprep.train.run.log import log_tail, start_logged
-from jprep.train.run.ranks import clear_ranks
+from jprep.train.run.ranks import clear_ranks, kill_group
 from jprep.train.worker.out_of_memory import out_of_memory
 
 _ERRORS = {kind.exit_code: kind for kind in (ConfigError, MachineError, InputError)}
@@ -88,9 +87,7 @@ def _started(work: Path, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
         try:
             announce_attempt(work, NO_ATTEMPT)
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill_group(process)
         clear_ranks(work)  # launchers start them in groups of their own
 
 
@@ -113,8 +110,7 @@ def _failure(
     if not checkpoint.folder.exists():
         what, fix = "the training deleted the checkpoint during the evaluation", "run the same command again"
         return MachineError(what, where=str(checkpoint.folder), fix=fix)
-    ends = (event for event in read_events(work) if event.kind == "end" and event.figures.get("code"))
-    if first := next(ends, None):  # later ones are its consequences
+    if first := first_failure(read_events(work)):
         return _ERRORS.get(int(first.figures["code"] or 1), JprepError)(first.note)
     if not silent and (why := memory.reason(code, plan.processes)):
         return out_of_memory(work, job, checkpoint.step, why)

@@ -34,7 +34,7 @@ from jprep.train.hosts.outer_launcher import FOREIGN_PREFIXES, outer_local_rank
 from jprep.train.run.attempt import ATTEMPT, is_current_attempt
 from jprep.train.run.directory import LOCK, read_plan
 from jprep.train.run.log import on_stderr
-from jprep.train.run.ranks import release_ended_ranks
+from jprep.train.run.ranks import kill_group, release_ended_ranks
 
 MODULE = "jprep.train.hosts.host_launcher"
 
@@ -194,9 +194,7 @@ class _HostLauncher:
 
     def _kill(self) -> None:
         for process in self._processes:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            kill_group(process)
 
 
 def _meeting_variables(meeting: Meeting) -> dict[str, str]:

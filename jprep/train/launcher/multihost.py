@@ -31,7 +31,7 @@ from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, annou
 from jprep.train.run.directory import LOCK, read_plan
 from jprep.train.run.events import Event, EventReader, last_end
 from jprep.train.run.log import on_stderr
-from jprep.train.run.ranks import claim_process, release_ended_ranks
+from jprep.train.run.ranks import claim_process, kill_group, release_ended_ranks
 
 _MODULE = "jprep.train.launcher.multihost"
 _POLL_SECONDS = 0.25
@@ -220,9 +220,7 @@ def _kill(worker: subprocess.Popen[bytes], *, is_launcher: bool) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 worker.wait(_KILL_SECONDS)
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait()
+        kill_group(worker)
 
 
 if __name__ == "__main__":

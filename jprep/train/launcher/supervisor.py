@@ -34,10 +34,19 @@ from jprep.train.run.attempt import ATTEMPT, EVALUATE, FATAL_EXIT_CODES, NO_ATTE
 from jprep.train.run.checkpoints import Checkpoint, disk_full_error
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import LOCK, checkpoints_of, read_job, read_plan, write_plan
-from jprep.train.run.events import EVENTS, Event, EventReader, last_end, metric_rows, read_events, record_event
+from jprep.train.run.events import (
+    EVENTS,
+    Event,
+    EventReader,
+    first_failure,
+    last_end,
+    metric_rows,
+    read_events,
+    record_event,
+)
 from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_stderr, start_logged
 from jprep.train.run.profile import PROFILE
-from jprep.train.run.ranks import clear_ranks, signal_ranks
+from jprep.train.run.ranks import clear_ranks, kill_group, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, is_complete, rewind
 from jprep.train.run.status import read_status
 from jprep.train.trackers.follow import track_run
@@ -264,8 +273,8 @@ class _Supervisor:
         self._end = last_end(events, self._end)
 
     def _fatal_error(self) -> Event | None:
-        """Return the first fatal error of this attempt; later ones are its consequences."""
-        return next((event for event in self._endings if event.kind == "end" and event.figures.get("code")), None)
+        """Return the first fatal error of this attempt."""
+        return first_failure(self._endings)
 
     @contextlib.contextmanager
     def _started(self, plan: Plan, attempt: str, hosts: HostWatch) -> Iterator[subprocess.Popen[bytes]]:
@@ -278,9 +287,7 @@ class _Supervisor:
                 announce_attempt(self._run, NO_ATTEMPT)
                 hosts.settle(process, hurry=lambda: self._requests.count > 1)
             finally:  # also if another host has taken over the run
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                kill_group(process)
             clear_ranks(self._run)
             self._checkpoints.clean()
 

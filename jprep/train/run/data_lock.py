@@ -152,18 +152,18 @@ def check_data(run: Path, job: Job, say: Say = on_stderr, *, dry: bool = False, 
             raise MismatchError(f"{shown} is not what the run began with", where=str(path), fix=fix)
 
 
-def check_locked(run: Path, paths: Mapping[str, Path]) -> list[str]:
+def check_locked(lock: DataLock, paths: Mapping[str, Path]) -> list[str]:
     """Check that some of the files that a run reads are those that it began with, and return their SHA-256.
 
     Args:
-        run: the run directory.
-        paths: the files by their names in the data lock, e.g. `validation_data/0`.
+        lock: the run's data lock.
+        paths: the files by their names in it, e.g. `validation_data/0`.
 
     Raises:
         MismatchError: a file has changed.
         ConfigError: a file does not exist.
     """
-    lock, hashes = read_data_lock(run), [hash_data(path) for path in paths.values()]
+    hashes = [hash_data(path) for path in paths.values()]
     for (name, path), found in zip(paths.items(), hashes, strict=True):
         if name not in lock.files or lock.files[name].sha256 != found:
             what = f"{path.name} is not what the run began with"

@@ -163,6 +163,11 @@ def read_events(run: Path) -> list[Event]:
     return EventReader(run).new()
 
 
+def first_failure(events: Iterable[Event]) -> Event | None:
+    """Return the first `end` event with an error; later ones of the same attempt are its consequences."""
+    return next((event for event in events if event.kind == "end" and event.figures.get("code")), None)
+
+
 def last_end(events: Iterable[Event], before: Event | None = None) -> Event | None:
     """Return the last `end` event that no `start` follows.
 

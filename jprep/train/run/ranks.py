@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -114,6 +115,13 @@ def signal_ranks(run: Path, number: signal.Signals) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, number)
     return len(ranks)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads a group, and the group, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def clear_ranks(run: Path, timeout: float = 30.0, remote_timeout: float = _REMOTE_TIMEOUT) -> None:
