@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import signal
@@ -72,6 +73,22 @@ def test_a_checkpoint_is_measured_as_in_training(workspace: Workspace) -> None:
     assert [one.step for one in recorded] == [20, 30], "an evaluation replaces an earlier one on the same rows"
     after = {name: digest for name, digest in digests(workspace.run).items() if "evaluations" not in name}
     assert after == before, "nothing else in the run directory changes"
+
+
+def test_the_initial_weights_are_measured(workspace: Workspace) -> None:
+    done = workspace.evaluate("--which", "initial")
+    assert "initial weights, step 0" in done.stdout and "jprep export" not in done.stdout
+    found = workspace.figures("--which", "initial")
+    assert found["initial"] and found["figures"]["loss"] > workspace.figures()["figures"]["loss"]
+    assert [(one.step, one.initial) for one in workspace.recorded()] == [(0, True), (30, False)]
+    weights = workspace.run / "init.safetensors"
+    assert found["checkpoint"] == hashlib.sha256(weights.read_bytes()).hexdigest()
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    assert "initial weights are damaged" in workspace.evaluate("--which", "initial", code=4).stderr
+    weights.unlink()
+    assert "has no initial weights" in workspace.evaluate("--which", "initial", code=2).stderr
+    workspace.jprep("train", "small.toml", "--backend", "numpy", *WHOLE, cwd=workspace.folder, env=workspace.env)
+    assert workspace.figures("--which", "initial") == found, "the same `jprep train` writes them again"
 
 
 def test_splits_are_chosen_and_rows_of_the_training_are_pointed_out(workspace: Workspace) -> None:

@@ -143,7 +143,8 @@ def train(session: Session) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print(f"a worker begins after step {session.start}", flush=True)
     if session.evaluated_split:
-        misbehave(session.start, peers.rank)
+        if session.start:  # a variable that is not set is step 0
+            misbehave(session.start, peers.rank)
         validate(session, session.start, weights, peers)
         return
     for step, batch in session.batches():

@@ -35,9 +35,10 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 )
 @click.option(
     "--which",
-    metavar="last|best|STEP",
+    metavar="last|best|initial|STEP",
     default="",
-    help="The checkpoint. Default: best of a training that ended early and keeps it, else last.",
+    help="The checkpoint; initial: the weights that the training began with. Default: best of a training that ended "
+    "early and keeps it, else last.",
 )
 @click.option("--backend", metavar="NAME", type=BACKEND_NAME, default="", help="Default: the run's backend.")
 @click.option(
@@ -48,7 +49,7 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 def evaluate(
     run: Path, data: tuple[Path, ...], split: str, which: str, backend: str, settings: tuple[str, ...], as_json: bool
 ) -> None:
-    """Measure a checkpoint of a run on the test split of its dataset, or on other rows.
+    """Measure a checkpoint of a run, or its initial weights, on the test split of its dataset or on other rows.
 
     The figures are those of a validation: the loss, and accuracy, F1 and others of labelled rows; for clm, mlm and sft
     the perplexity; for clm on a dataset bits per byte, which models with different tokenizers can be compared by. Every
@@ -58,7 +59,7 @@ def evaluate(
     \b
     Example:
       jprep evaluate work/jawiki/runs/torch
-      jprep evaluate work/jawiki/runs/torch --data work/news/dataset --split test
+      jprep evaluate work/jawiki/runs/torch --data work/news/dataset --which initial
       jprep evaluate work/sentiment/runs/torch --data test.jsonl --which best
     """
     from jprep.cli.common.progress import show_status
@@ -106,10 +107,12 @@ def _counts(found: Evaluation) -> dict[str, str]:
 def _show(run: Path, found: Evaluation) -> None:
     """Print the figures, and the command that exports the model with them."""
     echo(str(run))
-    shown = {"checkpoint": f"step {found.step:,}", "data": one_line(found.place), **_counts(found)}
+    weights = f"initial weights, step {found.step:,}" if found.initial else f"step {found.step:,}"
+    shown = {"checkpoint": weights, "data": one_line(found.place), **_counts(found)}
     figures = {name: "not finite" if figure is None else f"{figure:.4f}" for name, figure in found.figures.items()}
     shown |= {one_line(name): figure for name, figure in figures.items()}
     echo_fields(shown)
     if found.seen:
         note("jprep: the run was trained on these rows, so the figures do not show how good it is on others")
-    next_steps(shell_command("export", run, "--which", found.step))
+    if not found.initial:
+        next_steps(shell_command("export", run, "--which", found.step))

@@ -106,7 +106,7 @@ def _evaluations(runs: Sequence[tuple[str, RunHistory]]) -> list[list[Any]]:
         [
             f"{title}{' (training rows)' * one.seen}",
             name,
-            one.step,
+            f"{one.step:,} (initial weights)" if one.initial else one.step,
             one.rows,
             "; ".join(f"{key} {_shown(value)}" for key, value in one.figures.items()),
         ]

@@ -160,6 +160,9 @@ class BackendSuite:
         )
         measured, found = trained.losses("validation")[STEPS], again.losses("validation")[1]
         assert found == pytest.approx(measured, rel=1e-6), f"{measured} when it was trained, {found} after the export"
+        if load_backend(self.backend).evaluates:
+            initial = evaluate(again.run, split="validation", which="initial").figures["loss"]
+            assert initial == pytest.approx(found, rel=SAME), "the loss of the initial weights"
 
     @pytest.mark.parametrize("name", [WITH_DROPOUT, LABELLED, SAMPLED])
     def test_an_evaluation_gives_the_figures_of_the_validation(self, bench: SuiteRunner, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Measure a checkpoint of a run on a test split, or on other rows."""
+"""Measure a checkpoint of a run, or its initial weights, on a test split or on other rows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from jprep.train.backend import Backend, Plan
 from jprep.train.backend_loading import load_backend
 from jprep.train.evaluation.data import EvaluationData, choose_data
 from jprep.train.evaluation.records import Evaluation
+from jprep.train.evaluation.weights import select_weights
 from jprep.train.evaluation.worker import link_run, measure
-from jprep.train.exporting.checkpoint_selection import default_checkpoint, select_checkpoint
 from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import Job, Precision
 from jprep.train.job.features import check_features, check_task
@@ -29,7 +29,7 @@ from jprep.train.launcher.environments import worker_python
 from jprep.train.planning.family_check import check_family
 from jprep.train.planning.host import this_host
 from jprep.train.results.perplexity import perplexity
-from jprep.train.run.directory import CHECKPOINTS, read_job
+from jprep.train.run.directory import CHECKPOINTS, INIT, START, read_job
 from jprep.train.worker.batches import AnySampler, Batches
 
 
@@ -59,7 +59,8 @@ def evaluate(
         run: the run directory, which is only read.
         data: the rows to measure, see `jprep.train.evaluation.data.choose_data`.
         split: the split of a dataset; by default `test`, or `validation` if there is no test split.
-        which: `last`, `best` or a step; by default `best` of a training that ended early and keeps it, else `last`.
+        which: the checkpoint: `last`, `best` or a step; by default `best` of a training that ended early and keeps it,
+            else `last`. `initial` for the weights that the training began with.
         backend_name: the backend that measures; by default that of the run.
         settings: values of `train.batch`, `train.precision` and `train.backend.NAME.OPTION` by key; or `KEY=VALUE`
             strings.
@@ -75,19 +76,20 @@ def evaluate(
         MachineError: the backend is not installed, or memory or the disk is full.
     """
     job = read_job(run)
-    checkpoint = select_checkpoint(run, job, which or default_checkpoint(run, job))
+    weights = select_weights(run, job, which)
     backend = _backend(backend_name or job.backend, job)
     chosen = choose_data(run, _with_settings(job, backend, settings), data, split)
     check_features(chosen.job.train, backend.name, backend.features)
     with temporary_directory("jprep-evaluate-") as work, _errors_of(run, work):
-        link_run(work, run, chosen.job, checkpoint)
+        link_run(work, run, chosen.job, weights)
         rows = Batches(work, chosen.job, chosen.job_split).validation
         plan = _plan(backend, chosen.job, work)
-        measured = measure(work, chosen.job, plan, checkpoint, chosen.job_split)
+        measured = measure(work, chosen.job, plan, weights, chosen.job_split)
     return Evaluation(
         job=job.fingerprint,
-        step=checkpoint.step,
-        checkpoint=checkpoint.commit.seal,
+        step=weights.step,
+        checkpoint=weights.hash,
+        initial=not weights.checkpoint,
         backend=backend.name,
         precision=chosen.job.train.precision,
         name=chosen.name,
@@ -121,7 +123,8 @@ def _backend(name: str, job: Job) -> Backend:
 @contextlib.contextmanager
 def _errors_of(run: Path, work: Path) -> Iterator[None]:
     """Let errors of the block name the run and its files, and not the temporary directory that links to them."""
-    place = re.compile(re.escape(str(work)) + rf"(?=/(?:{HOOKS}|{CHECKPOINTS})/|\s|$)")
+    linked = "|".join(map(re.escape, (HOOKS, CHECKPOINTS, START, INIT)))
+    place = re.compile(re.escape(str(work)) + rf"(?=/(?:{linked})|\s|$)")
     try:
         yield
     except JprepError as error:

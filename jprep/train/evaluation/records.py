@@ -24,7 +24,8 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         job: the fingerprint of the run's job.
         step: the step of the checkpoint.
-        checkpoint: the seal of the checkpoint's `COMMIT.json`.
+        checkpoint: the seal of the checkpoint's `COMMIT.json`; of initial weights possibly the SHA-256 of their file.
+        initial: whether these are the weights that the training began with.
         backend, precision: what measured it.
         name: the name of the dataset, or the names of the files.
         data: the paths of the dataset or of the files.
@@ -50,6 +51,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, float | None]
     counts: dict[str, int] = {}
     seen: bool = False
+    initial: bool = False
 
     @property
     def title(self) -> str:

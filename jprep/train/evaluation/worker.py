@@ -16,14 +16,14 @@ from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.lock import hold_lock
 from jprep.train.backend import Plan
+from jprep.train.evaluation.weights import MeasuredWeights
 from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.signals import signal_name
 from jprep.train.launcher.silence import Silence
 from jprep.train.run.attempt import ATTEMPT, EVALUATE, NO_ATTEMPT, RESUME, announce_attempt
-from jprep.train.run.checkpoints import Checkpoint
-from jprep.train.run.directory import CHECKPOINTS, JOB, LOCK, write_plan
+from jprep.train.run.directory import JOB, LOCK, write_plan
 from jprep.train.run.events import first_failure, read_events
 from jprep.train.run.log import log_tail, start_logged
 from jprep.train.run.ranks import clear_ranks, kill_group
@@ -33,37 +33,37 @@ _ERRORS = {kind.exit_code: kind for kind in (ConfigError, MachineError, InputErr
 _FIX = "see the end of its output above; `jprep doctor` checks the backend"
 
 
-def link_run(work: Path, run: Path, job: Job, checkpoint: Checkpoint) -> None:
-    """Make a run directory that has one checkpoint of another run, and a job with other data.
+def link_run(work: Path, run: Path, job: Job, weights: MeasuredWeights) -> None:
+    """Make a run directory that has one state of the weights of another run, and a job with other data.
 
     Args:
         work: an empty directory.
         run: the other run's directory.
         job: the job; its paths are absolute.
-        checkpoint: the checkpoint of the other run.
+        weights: those of the other run.
     """
     write_atomic(work / JOB, encode_checksummed(job))
-    (work / CHECKPOINTS).mkdir()
-    (work / CHECKPOINTS / checkpoint.folder.name).symlink_to(checkpoint.folder.resolve())
+    (work / weights.path).parent.mkdir(exist_ok=True)
+    (work / weights.path).symlink_to((run / weights.path).resolve())
     if (run / HOOKS).is_dir():
         (work / HOOKS).symlink_to((run / HOOKS).resolve())
 
 
-def measure(work: Path, job: Job, plan: Plan, checkpoint: Checkpoint, split: str) -> dict[str, float | None]:
+def measure(work: Path, job: Job, plan: Plan, weights: MeasuredWeights, split: str) -> dict[str, float | None]:
     """Start the worker in a directory of `link_run`, and return the figures of its validation.
 
     Args:
         work: the directory.
         job: the job.
         plan: how the worker is started there.
-        checkpoint: the checkpoint.
+        weights: the weights.
         split: the split to measure.
 
     Raises:
         JprepError: the worker could not measure it; the message is that of the worker.
     """
     attempt = secrets.token_hex(8)
-    env = {ATTEMPT: attempt, RESUME: checkpoint.folder.name, EVALUATE: split}
+    env = {ATTEMPT: attempt, RESUME: weights.checkpoint, EVALUATE: split}
     plan = msgspec.structs.replace(plan, env=plan.env | env)
     write_plan(work, plan)
     with hold_lock(work / LOCK):  # a worker whose attempt is not announced in it exits
@@ -73,7 +73,7 @@ def measure(work: Path, job: Job, plan: Plan, checkpoint: Checkpoint, split: str
             silent = _wait(process, Silence(work), memory, 60 * job.train.silent_minutes)
     figures = next((event.figures for event in read_events(work) if event.kind == "validation"), None)
     if figures is None:
-        raise _failure(work, job, plan, checkpoint, process.returncode, memory, silent=silent)
+        raise _failure(work, job, plan, weights, process.returncode, memory, silent=silent)
     return figures
 
 
@@ -104,16 +104,16 @@ def _wait(process: subprocess.Popen[bytes], silence: Silence, memory: MemoryWatc
 
 
 def _failure(
-    work: Path, job: Job, plan: Plan, checkpoint: Checkpoint, code: int, memory: MemoryWatch, *, silent: bool
+    work: Path, job: Job, plan: Plan, weights: MeasuredWeights, code: int, memory: MemoryWatch, *, silent: bool
 ) -> JprepError:
     """Return the error of a worker that measured nothing."""
-    if not checkpoint.folder.exists():
+    if not (work / weights.path).exists():
         what, fix = "the training deleted the checkpoint during the evaluation", "run the same command again"
-        return MachineError(what, where=str(checkpoint.folder), fix=fix)
+        return MachineError(what, where=str(work / weights.path), fix=fix)
     if first := first_failure(read_events(work)):
         return _ERRORS.get(int(first.figures["code"] or 1), JprepError)(first.note)
     if not silent and (why := memory.reason(code, plan.processes)):
-        return out_of_memory(work, job, checkpoint.step, why)
+        return out_of_memory(work, job, weights.step, why)
     how = f"ended with code {code}" if code >= 0 else f"was killed by {signal_name(-code)}"
     how = f"showed no sign of life for {job.train.silent_minutes:g} minutes" if silent else how
     output = log_tail(work).strip()

@@ -131,7 +131,8 @@ def _write_other_files(
     events = [event for event in read_events(run) if event.step <= checkpoint.step]
     files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
     base = base_model_name(job, run, generator=job.train.task == "rtd" and exported.task == "mlm")
-    measured = [one for one in read_evaluations(run, job) if one.step == checkpoint.step]
+    given = bool(job.train.model.init)  # random weights are no model to compare with
+    measured = [one for one in read_evaluations(run, job) if one.step == checkpoint.step or (given and one.initial)]
     _write_card(CardContent(job, exported, events, dataset, card, files, base, measured), folder)
     every = exported.files | file_hashes(folder, known=exported.files)
     write_export(folder, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))

@@ -54,7 +54,8 @@ class CardContent(NamedTuple):
         tokenizer: the tokenizer's card; None without a tokenizer.
         files: the files of labelled rows or conversations, by name.
         base: the name of the model that the run started from; "" without one.
-        evaluations: the figures of `jprep evaluate` for this checkpoint.
+        evaluations: the figures of `jprep evaluate` for this checkpoint, and for initial weights that came from another
+            model.
     """
 
     job: Job
@@ -295,7 +296,8 @@ def _figures(content: CardContent) -> dict[str, object]:
         rows["validation perplexity"] = found
     for one, title in zip(content.evaluations, titles(content.evaluations), strict=True):
         precision = f", in {one.precision}" if one.precision != content.job.train.precision else ""
-        what = f"{title}, {one.rows:,} {'training ' * one.seen}rows{precision}"
+        before = ", before the training" if one.initial else ""
+        what = f"{title}, {one.rows:,} {'training ' * one.seen}rows{precision}{before}"
         rows |= {f"{name} on {what}": value for name, value in one.figures.items() if value is not None}
     return rows
 

@@ -11,19 +11,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from msgspec import structs
 from tokenizers import Tokenizer
 
 from jprep.errors import ConfigError, DamagedError, InputError, JprepError, MismatchError
 from jprep.io.safetensors_file import read_blocks, read_header, write_tensors
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.card import read_card, verify_files
-from jprep.train.evaluation.records import Evaluation, add_evaluation
 from jprep.train.exporting import export, export_default, find_default_export, weights
 from jprep.train.exporting.loss_plot import plot_losses
 from jprep.train.exporting.manifest import read_export, verify_export
 from jprep.train.models import parameters
-from jprep.train.run.directory import checkpoints_of, read_job
+from jprep.train.run.directory import read_job
 from tests.conftest import digests
 from tests.fakes.trained_run import SETS, save, trained_run
 
@@ -364,27 +362,3 @@ def test_a_lower_loss_lies_lower() -> None:
     training, validation = points(plot_losses({"training": ([1, 2], [4.0, 2.0]), "validation": ([2], [3.0])}))
     assert training[0][1] < validation[0][1] < training[1][1]
     assert training[0][0] < validation[0][0] == training[1][0]
-
-
-def test_the_model_card_lists_evaluations_of_its_checkpoint(tmp_path: Path, copying: Any) -> None:
-    run = trained_run(tmp_path)
-    job = read_job(run)
-    seals = {each.step: each.commit.seal for each in checkpoints_of(run, job).committed()}
-    measured = Evaluation(
-        job=job.fingerprint, step=10, checkpoint=seals[10], backend="torch", precision="fp32",
-        name="news", data=["/data/of-mine/dataset"], split="test",
-        made_from=["1" * 32], rows=1204, figures={"loss": 3.25, "perplexity": 25.79},
-    )  # fmt: skip
-    trained_on = {"split": "train", "made_from": ["3" * 32], "precision": "bf16", "seen": True}
-    others = [
-        structs.replace(measured, step=5, checkpoint=seals[5], figures={"loss": 9.5}),
-        structs.replace(measured, made_from=["2" * 32], data=["/data/of-others/dataset"], figures={"loss": 4.5}),
-        structs.replace(measured, **trained_on, figures={"loss": 1.5, "mcc": None}),
-    ]
-    for one in (measured, *others):
-        add_evaluation(run, one)
-    card = (export(run) / "README.md").read_text(encoding="utf-8")
-    assert "| loss on test of news (11111111), 1,204 rows | 3.2500 |" in card and "| perplexity on test of news" in card
-    assert "| loss on test of news (22222222), 1,204 rows | 4.5000 |" in card, "it has the same name"
-    assert "| loss on train of news, 1,204 training rows, in bf16 | 1.5000 |" in card and "mcc" not in card
-    assert "9.5" not in card and "of-mine" not in card
