@@ -46,6 +46,7 @@ def _train(given: argparse.Namespace) -> int:
                 shard=given.shard,
                 hooks=hooks,
                 profiler=session.profiler,
+                trains=not session.evaluated_split,
             )
             Trainer(session, context, state, given.micro_batch, hooks).train()
 

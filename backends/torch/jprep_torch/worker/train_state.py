@@ -46,6 +46,8 @@ class TrainState:
         shard: whether the model is sharded among the processes.
         hooks: the job's hooks.
         profiler: measures the phases of a step; by default one that does nothing.
+        trains: whether the model will be trained; otherwise the optimizer has no state, which takes twice the memory of
+            the weights.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class TrainState:
         shard: bool,
         hooks: LoadedHooks = NO_HOOKS,
         profiler: Profiler | None = None,
+        trains: bool = True,
     ) -> None:
         self._job, self._context = job, context
         self._profiler = profiler or Profiler(Path())
@@ -69,9 +72,9 @@ class TrainState:
             self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind
         )
         self._scale, self._updates = LossScale(job.train.precision), 0
-        if saved:
+        if saved and trains:
             self._restore(saved)
-        if isinstance(self._optimizer, XlaAdamW):
+        if isinstance(self._optimizer, XlaAdamW) and trains:
             self._optimizer.updates = self._updates
             self._optimizer.create_averages()
             context.sync()
