@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from jprep.corpus.segmenters.child_process import ChildProcess, InvalidAnswer
+from jprep.corpus.segmenters.analyzer_process import AnalyzerProcess, InvalidAnswer
 from jprep.errors import MachineError
 
 PROBE = "\x03"
@@ -48,7 +48,7 @@ class AnalyzerClient(Generic[Analysis]):
         batch: lines per batch.
         timeout: seconds allowed for a full batch and for starting the program. A smaller batch is allowed a
             proportional time, at least a tenth.
-        memory_mb: see `ChildProcess`.
+        memory_mb: see `AnalyzerProcess`.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class AnalyzerClient(Generic[Analysis]):
     ) -> None:
         self._command, self._end, self._read = command, end, read
         self._growth, self._batch, self._timeout, self._memory_mb = growth, batch, timeout, memory_mb
-        self._child: ChildProcess | None = None
+        self._child: AnalyzerProcess | None = None
         self._probed = end
         self._fresh = True
         self._excess = 0.0  # failures not compensated by answered lines
@@ -127,10 +127,10 @@ class AnalyzerClient(Generic[Analysis]):
         if self._excess <= 0:
             self._excess, self._failures, self._answered = 0.0, 0, 0
 
-    def _start(self) -> ChildProcess:
+    def _start(self) -> AnalyzerProcess:
         """Start the program, and read its answer to the probe."""
         try:
-            self._child = ChildProcess(self._command, self._memory_mb, self._growth)
+            self._child = AnalyzerProcess(self._command, self._memory_mb, self._growth)
             self._child.send(_PROBE_LINE)
             self._probed = self._child.receive(len(_PROBE_LINE), self._end, self._timeout)
         except (InvalidAnswer, OSError) as fault:

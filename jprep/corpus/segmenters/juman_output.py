@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.analyzer_process import InvalidAnswer
 from jprep.libraries import import_library
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.analyzer_client import PROBE, AnalyzerClient
-from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.analyzer_process import InvalidAnswer
 from jprep.corpus.segmenters.juman_output import MorphemeRow, morpheme_list_builder, parse_analyses, unknown_morpheme
 from jprep.corpus.segmenters.library_segmenter import file_hash, unsupported_reason
 from jprep.corpus.segmenters.text_pieces import KANA, split_text

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters import analyzer_client, child_process
+from jprep.corpus.segmenters import analyzer_client, analyzer_process
 from jprep.corpus.segmenters.jumanpp import JumanppSegmenter, configured_model, parse_words
 from jprep.errors import ConfigError, MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES, SegmenterSuite, check
@@ -135,7 +135,7 @@ def test_interrupt_discards_partial_answers(make, monkeypatch):
     pid = jumanpp._segmenting._child.pid
     with monkeypatch.context() as patch:
         patch.setattr(
-            child_process.ChildProcess, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(60)
+            analyzer_process.AnalyzerProcess, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(60)
         )
         with pytest.raises(KeyboardInterrupt):
             jumanpp.segment(LINES)

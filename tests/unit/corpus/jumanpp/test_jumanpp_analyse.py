@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.analyzer_process import InvalidAnswer
 from jprep.corpus.segmenters.juman_output import parse_analyses
 from jprep.errors import MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES

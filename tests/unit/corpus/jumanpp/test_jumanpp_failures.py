@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.segmenters import analyzer_client
 from jprep.corpus.segmenters.analyzer_client import PROBE, AnalyzerClient
-from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.analyzer_process import InvalidAnswer
 from jprep.corpus.segmenters.jumanpp import parse_words
 from jprep.errors import MachineError
 
@@ -16,7 +16,7 @@ TRAP = "罠"
 
 
 class Played:
-    """A replacement for `ChildProcess` that echoes its input, and dies when configured to."""
+    """A replacement for `AnalyzerProcess` that echoes its input, and dies when configured to."""
 
     started = 0
     life = 1 << 30
@@ -43,7 +43,7 @@ class Played:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
-    monkeypatch.setattr(analyzer_client, "ChildProcess", Played)
+    monkeypatch.setattr(analyzer_client, "AnalyzerProcess", Played)
     monkeypatch.setattr(Played, "started", 0)
     monkeypatch.setattr(Played, "life", 1 << 30)
     return Played
@@ -99,7 +99,7 @@ def test_the_number_of_processes_is_bounded_by_the_number_of_lines(
     count: int, life: int, batch: int, each: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analyzer_client, "ChildProcess", Played)
+        patch.setattr(analyzer_client, "AnalyzerProcess", Played)
         patch.setattr(Played, "started", 0)
         patch.setattr(Played, "life", life)
         asked = lines(count, each)

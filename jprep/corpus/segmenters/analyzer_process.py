@@ -1,4 +1,4 @@
-"""A child process that answers input lines, with limits on memory and time, and without deadlocks."""
+"""A morphological analyser that runs in a child process, with limits on memory and time, and without deadlocks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class InvalidAnswer(Exception):  # noqa: N818 - describes an answer, never shown
         self.reason = reason
 
 
-class ChildProcess:
+class AnalyzerProcess:
     """A running program.
 
     One thread writes to the program, the caller reads from it, and a third thread drains its standard error, so no pipe
