@@ -6,35 +6,28 @@ and writes responses, each one line of JSON, in the same order.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
 import sys
-import tempfile
-import threading
-import weakref
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError, MachineError
 from jprep.io.environments import environment_folders, interpreter, read_stamp
+from jprep.json_process import JsonProcess
 from jprep.tokenizer.encoding.batch import EncodedBatch, TokenSpans, cumulative_offsets
 from jprep.tokenizer.external.alignment import align, surface
 from jprep.tokenizer.external.engines import Engine
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens
-from jprep.typed_json import decode_json
 
 MODULE = "jprep_torch.tokenize"
 
 _NEEDED = ("transformers", "jprep-torch")
 _INSTALL = "jprep backends install torch"
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONSAFEPATH": "1"}
-_TAIL = 1500  # characters of the process's stderr to show
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -95,14 +88,9 @@ class ProcessEngine(Engine):
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._lock = folder, threading.Lock()
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the engine
         command = [str(find_python(folder)), "-P", "-m", MODULE, str(folder.absolute())]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=os.environ | _ENVIRONMENT
-        )
-        self._close = weakref.finalize(self, _stop, self._process, self._stderr)
-        about = self._read(Description)
+        self._process = JsonProcess(command, "the tokenizer process", folder, _ENVIRONMENT)
+        about = self._process.read(Description)
         if about.error:
             fix = "check that AutoTokenizer.from_pretrained loads this folder in that environment"
             raise ConfigError(f"transformers cannot load this tokenizer: {about.error}", where=str(folder), fix=fix)
@@ -142,27 +130,7 @@ class ProcessEngine(Engine):
         return self._send(Request("decode", ids=[list(ids) for ids in texts])).texts
 
     def _send(self, request: Request) -> Response:
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            assert self._process.stdin
-            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-            self._process.stdin.flush()
-            response: Response = self._read(Response)
-            return response
-        raise self._death()
-
-    def _read(self, kind: type[Any]) -> Any:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        if not line.endswith(b"\n"):
-            raise self._death()
-        return decode_json(line, kind)
-
-    def _death(self) -> MachineError:
-        code = self._process.wait()
-        self._stderr.seek(0)
-        stderr = self._stderr.read().decode(errors="replace").strip()[-_TAIL:]
-        what = f"the tokenizer process exited with code {code}: {stderr or 'its stderr is empty'}"
-        return MachineError(what, where=str(self._folder), fix="fix what it reports, then try again")
+        return self._process.ask(request, Response)
 
 
 def find_python(folder: Path) -> Path:
@@ -183,16 +151,3 @@ def find_python(folder: Path) -> Path:
         return Path(sys.executable)
     what = "this tokenizer has no tokenizer.json: transformers has to read it, and no environment has transformers"
     raise MachineError(what, where=str(folder), fix=_INSTALL)
-
-
-def _stop(process: subprocess.Popen[bytes], stderr: Any) -> None:
-    for stream in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):
-            if stream:
-                stream.close()
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    stderr.close()

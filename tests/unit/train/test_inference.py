@@ -66,7 +66,7 @@ def test_requests_are_answered_in_order(tmp_path: Path, oracle: None) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [("refuse", MachineError, "the oracle is closed"), ("die", MachineError, "the tripod fell over"),
-     ("babble", JprepError, "invalid response: b'hm")],
+     ("babble", JprepError, "invalid answer: b'hm")],
 )  # fmt: skip
 def test_the_error_of_a_failed_worker_has_its_stderr(
     fault: str, kind: type[JprepError], said: str, tmp_path: Path, oracle: None, monkeypatch: pytest.MonkeyPatch
