@@ -216,3 +216,9 @@ def test_scale_tiny_without_inputs_and_network_uses_the_sample(workspace: Worksp
     assert "using the embedded sample instead, which is not from jawiki" in done.stderr
     assert read_manifest(workspace.folder / "work/jawiki-tiny/corpus").totals["documents"] > 10
     assert "as before" in workspace.jprep(*command, cwd=workspace.folder, env=workspace.env).stderr
+
+
+def test_an_evaluation_is_suggested_if_there_is_a_test_split(workspace: Workspace) -> None:
+    assert "jprep evaluate" not in workspace.tiny().stdout
+    done = workspace.tiny("--set", "dataset.test=0.3", "--work", "other")
+    assert f"next:\n  jprep evaluate {Path('other') / TINY.name}/runs/numpy" in done.stdout

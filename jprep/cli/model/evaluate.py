@@ -15,6 +15,7 @@ from jprep.cli.completion.candidates import BACKEND_NAME
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
+    from jprep.train.backend import Backend
     from jprep.train.evaluation.records import Evaluation
 
 _EXISTING = click.Path(exists=True, path_type=Path)
@@ -73,6 +74,15 @@ def evaluate(
         echo_json(found)
     else:
         _show(run, found)
+
+
+def evaluate_commands(run: Path, backend: Backend, *options: object) -> list[str]:
+    """Return the command that measures a run on the test split of its dataset, if there is one."""
+    from jprep.train.evaluation.data import has_test_split
+    from jprep.train.run.directory import read_job
+
+    evaluates = backend.evaluates and has_test_split(run, read_job(run))
+    return [shell_command("evaluate", run, *options)] if evaluates else []
 
 
 def _require_run(run: Path) -> None:
