@@ -11,6 +11,7 @@ from jprep.corpus.originals import Original, Originals, Reason, Unavailable
 from jprep.corpus.store import Manifest, open_shard, rebuild_fix
 from jprep.errors import JprepError
 from jprep.report.corpus.document_scan import Example
+from jprep.report.corpus.masking import NO_RECORD, Mask, is_masked, mask_example
 
 PAGES = 4
 """Pages shown side by side."""
@@ -60,7 +61,9 @@ class Traced(NamedTuple):
     problems: list[str]
 
 
-def trace_documents(folder: Path, manifest: Manifest, candidates: Sequence[Example], places: Sequence[str]) -> Traced:
+def trace_documents(
+    folder: Path, manifest: Manifest, candidates: Sequence[Example], places: Sequence[str], mask: Mask
+) -> Traced:
     """Read the records of some documents again.
 
     Args:
@@ -68,13 +71,14 @@ def trace_documents(folder: Path, manifest: Manifest, candidates: Sequence[Examp
         manifest: its manifest.
         candidates: documents by source, from few shards: whole shards are read.
         places: files and directories of the inputs that the user named.
+        mask: masks personal data in what is shown.
 
     Raises:
         DamagedError: a file of the corpus is damaged.
     """
     found = _find(folder, manifest, candidates, places)
     unavailable = [each for each in found.values() if isinstance(each, Unavailable)]
-    pages = [_page(folder, manifest, each, found[each.id]) for each in _chosen(candidates)]
+    pages = [_page(folder, manifest, each, found[each.id], mask) for each in _chosen(candidates)]
     originals = [each for each in found.values() if isinstance(each, Original)]
     problems = [*map(_sentence, unavailable), *(each.problem for each in originals if each.problem)]
     return Traced(pages, originals, list(dict.fromkeys(problems)))
@@ -107,13 +111,16 @@ def _chosen(candidates: Sequence[Example]) -> list[Example]:
     return [each for each, _ in zip(turns, range(PAGES), strict=False)]
 
 
-def _page(folder: Path, manifest: Manifest, example: Example, found: Original | Unavailable) -> Page:
+def _page(folder: Path, manifest: Manifest, example: Example, found: Original | Unavailable, mask: Mask) -> Page:
     row = _read_row(folder, manifest, example)
-    record = found.original[:SHOWN] if isinstance(found, Original) else None
-    size = found.original_chars if isinstance(found, Original) else 0
-    problem = found.what if isinstance(found, Unavailable) else ""
+    record, size, problem = None, 0, NO_RECORD
+    if isinstance(found, Unavailable):
+        problem = found.what
+    elif not is_masked(manifest):
+        record, size, problem = found.original[:SHOWN], found.original_chars, ""
     cut = max(size, len(row["text"])) > SHOWN
-    return Page(example, record, problem, row["text"][:SHOWN], list(_sentences(row["words"], SHOWN)), cut)
+    sentences = list(_sentences(row["words"], SHOWN))
+    return Page(mask_example(example, mask), record, problem, row["text"][:SHOWN], sentences, cut)
 
 
 def _sentences(words: str, limit: int) -> Iterator[list[str]]:
@@ -140,11 +147,11 @@ def _read_row(folder: Path, manifest: Manifest, example: Example) -> dict[str, A
     raise JprepError("a shard has too few rows", where=str(path), fix=rebuild_fix(path.parents[1]))
 
 
-def changed_pairs(originals: Iterable[Original]) -> Iterator[tuple[str, str]]:
-    """Yield the lines that normalizers changed, before and after."""
+def changed_pairs(originals: Iterable[Original], mask: Mask) -> Iterator[tuple[str, str]]:
+    """Yield the lines that normalizers changed, before (masked) and after."""
     for each in originals:
         if each.normalized:
-            before, after = each.read_text.split("\n"), each.normalized[-1][1].split("\n")
+            before, after = mask(each.read_text).split("\n"), each.normalized[-1][1].split("\n")
             # The last line may be cut at another place in the two.
             yield from (pair for pair in zip(before[:-1], after[:-1], strict=False) if pair[0] != pair[1])
             if len(each.read_text) < _TRACED and len(before) == len(after) and before[-1] != after[-1]:

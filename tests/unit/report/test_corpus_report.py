@@ -236,3 +236,16 @@ def test_kept_signals_are_shown(tmp_path: Path) -> None:
     assert "signal: hiragana_share" not in shown  # the plot of the filter shows it with its threshold
     [limits] = [each["thresholds"] for name, each in shown.items() if "hiragana_share" in name]
     assert limits == [(0.05, None)]
+
+
+def test_personal_data_is_masked_as_in_the_corpus(tmp_path: Path) -> None:
+    text = f"連絡は taro@example.co.jp へ。{GOOD}"
+    private = {"id": "taro@example.co.jp", "title": "電話 090-1234-5678", "text": text}
+    records = [private, private | {"id": "1"}, private | {"text": "電話は03-1234-5678。"}]
+    made = build_corpus(tmp_path, records, normalizers=["pii"])
+    page = Page(build_report([made.folder]).html()).check()
+    assert "1234-5678" not in page.text and "taro@" not in page.text
+    assert "電話 <PHONE>" in page.text and "left out, since" in page.text and "names of people" in page.text
+    plain = build_corpus(tmp_path / "plain", records, normalizers=[])
+    page = Page(build_report([plain.folder]).html()).check()
+    assert "090-1234-5678" in page.text and "names of people" not in page.text
