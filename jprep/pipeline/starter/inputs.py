@@ -22,6 +22,7 @@ HUB = "hf://datasets/"
 _HEAD = 1 << 20  # bytes of the first file that are looked at
 _SHORT_HEAD = 1 << 16  # bytes of others, for their encodings
 _LOOKED_AT = 100  # the most files whose encoding is looked at
+_MOST_SMALL_FILES = 1000  # the most whose characters are counted
 _HEAD_ROWS = 1_000  # of a Parquet file
 _LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its fields
 _LONGEST_NAME = 1000  # characters of a column's name
@@ -38,7 +39,8 @@ class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
         reader: the reader, with its options.
         size: bytes of text, about; 0 where that is not known.
         documents: number of documents, about; 0 where that is not known.
-        alphabet: number of characters that cover all but one in 2,000 of the beginning; 0 where that is not known.
+        alphabet: number of characters that cover all but one in 2,000 of the beginning, of several files if they are
+            small; 0 where that is not known.
     """
 
     paths: tuple[str, ...]
@@ -154,7 +156,7 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
         reader={"use": reader, "documents": "file" if many else separator[0], **option},
         size=_scaled(len(text), head, stored) if option else stored,
         documents=len(paths) if many else _scaled(lines.count(separator[1]) + 1, head, stored),
-        alphabet=_alphabet(text),
+        alphabet=_alphabet(*(_utf8(each) for each in _beginnings(paths, path, head))),
     )
 
 
@@ -168,13 +170,16 @@ def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text
     first = _first_line(path, encoding)
     fields = _json_fields(first, path) if reader == "jsonl" else _header_fields(first, reader, path)
     chosen = _text_field(fields, text_field, path)
-    texts = _json_texts(head, chosen).encode("utf-8", "replace") if reader == "jsonl" else as_utf8(head, encoding)
+    texts = _json_texts(head, chosen) if reader == "jsonl" else as_utf8(head, encoding)
+    heads = _beginnings(paths, path, head)
     return InputSummary(
         paths=named,
         reader={"use": reader, "text": chosen, **option},
         size=_scaled(len(texts), head, stored) if texts and (option or reader == "jsonl") else stored,
         documents=_scaled(head.count(b"\n") or 1, head, stored),
-        alphabet=_alphabet(texts or head),
+        alphabet=_alphabet(
+            *(_json_texts(each, chosen) or each if reader == "jsonl" else _utf8(each) for each in heads)
+        ),
     )
 
 
@@ -199,17 +204,17 @@ def _look_at_parquet(named: tuple[str, ...], paths: list[str], reader: str, text
     )
 
 
-def _json_texts(head: bytes, field: str) -> str:
-    """Return the texts of the whole records at the beginning of a file; "" where they cannot be read."""
+def _json_texts(head: bytes, field: str) -> bytes:
+    """Return the texts of the whole records at the beginning of a file, in UTF-8; b"" where they cannot be read."""
     lines = head.splitlines()
     whole = lines if len(head) < _HEAD else lines[:-1]
     try:
         records = [json.loads(line) for line in whole if line]
     except (ValueError, RecursionError):
-        return ""
+        return b""
     for name in field.split("."):
         records = [record.get(name) for record in records if isinstance(record, dict)]
-    return "\n".join(text for text in records if isinstance(text, str))
+    return "\n".join(text for text in records if isinstance(text, str)).encode("utf-8", "replace")
 
 
 def _json_fields(line: str, path: str) -> list[str]:
@@ -265,6 +270,23 @@ def _encodings(paths: list[str], looked_at: str, head: bytes) -> dict[str, str]:
     return find_encodings(heads())
 
 
+def _beginnings(paths: list[str], looked_at: str, head: bytes) -> Iterator[bytes]:
+    """Yield the beginning of a file and, as long as all are small, those of others from everywhere in the list."""
+    yield head
+    size = len(head)
+    for path in paths[:: -(-len(paths) // _MOST_SMALL_FILES)]:
+        if size >= _HEAD:
+            return
+        if path != looked_at and can_seek(path):
+            beginning = _head(path)
+            size += len(beginning)
+            yield beginning
+
+
+def _utf8(head: bytes) -> bytes:
+    return as_utf8(head, encoding_of(head, complete=len(head) < _HEAD))
+
+
 def _first_with_bytes(paths: list[str]) -> str:
     """Return the first file that is not empty; the first one if all are."""
     return next((path for path in paths if not can_seek(path) or Path(path).stat().st_size), paths[0])
@@ -293,5 +315,5 @@ def _scaled(count: int, head: bytes, size: int) -> int:
     return max(count, count * size // len(head)) if head else 0
 
 
-def _alphabet(head: bytes) -> int:
-    return count_alphabet(head.decode("utf-8", "ignore"))
+def _alphabet(*heads: bytes) -> int:
+    return count_alphabet("".join(head.decode("utf-8", "ignore") for head in heads))

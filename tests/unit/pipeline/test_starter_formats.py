@@ -196,3 +196,17 @@ def test_inputs_given_as_text_name_the_option_of_their_format(
     with pytest.raises(ConfigError, match="not plain text") as refused:
         refuse_as_text(["a.txt", pattern])
     assert fix in refused.value.fix
+
+
+@pytest.mark.parametrize("suffix", ["txt", "jsonl", "csv"])
+def test_characters_of_many_small_files_are_counted(suffix: str, tmp_path: Path) -> None:
+    def alphabet(files: int) -> int:
+        texts = ["".join(map(chr, range(0x4E00 + start, 0x4E00 + start + 10))) for start in range(0, 2000, 10)]
+        wrapped = {"txt": "{}\n", "jsonl": '{{"text": "{}"}}\n', "csv": "text\n{}\n"}[suffix]
+        folder = tmp_path / str(files)
+        folder.mkdir()
+        for number, text in enumerate(texts[:files]):
+            (folder / f"{number:03}.{suffix}").write_text(wrapped.format(text), encoding="utf-8")
+        return local_inputs([str(folder / "*")]).alphabet
+
+    assert alphabet(200) > 1900 > alphabet(1)
