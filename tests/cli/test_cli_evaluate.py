@@ -132,7 +132,7 @@ def test_what_does_not_fit_the_run_is_refused(workspace: Workspace) -> None:
     assert "expected one dataset, got 2" in said("--data", other, "--data", other)
     assert "there is no checkpoint '7'" in said("--which", 7)
     assert "keys of train, not of dataset" in said("--set", "dataset.test=0.1")
-    assert "available: backend, batch, precision" in said("--set", "train.steps=4")
+    assert "available: backend, batch, labelled, precision" in said("--set", "train.steps=4")
     assert "micro_batch" in said("--set", "train.backend.numpy.micro_batch=3"), "an error of the planner"
     missing = workspace.jprep("evaluate", "work", cwd=workspace.folder, env=workspace.env, code=2).stderr
     assert f"give {RUN}" in missing
@@ -202,6 +202,16 @@ def test_rows_with_labels_are_measured(tmp_path: Path, distribution: Distributio
     assert (other["rows"], other["name"], other["seen"]) == (10, "test.jsonl", False)
     assert 0 <= other["figures"]["accuracy"] <= 1
     assert other["counts"] == {"rows": 10, "truncated": 0, "empty": 0}
+    rows = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+    table = "".join(f"{row['text']},{row['label']}\n" for row in [{"text": "本文", "label": "評価"}, *rows])
+    (tmp_path / "test.csv").write_text(table, encoding="cp932")
+    columns = [
+        word for key in ("text=本文", "label=評価", "encoding=cp932") for word in ("--set", f"train.labelled.{key}")
+    ]
+    assert figures("--data", "test.csv", *columns)["figures"] == other["figures"]
+    undecoded = jprep("evaluate", "run", "--data", "test.csv", *columns[:4], cwd=tmp_path, env=env, code=4).stderr
+    assert "--set train.labelled.encoding=cp932" in undecoded
+    assert "give other rows with --data" in jprep("evaluate", "run", *columns, cwd=tmp_path, env=env, code=2).stderr
     twice = jprep("evaluate", "run", *["--data", "test.jsonl"] * 2, cwd=tmp_path, env=env, code=2).stderr
     assert "given twice" in twice
     folder = jprep("evaluate", "run", "--data", tmp_path, cwd=tmp_path, env=env, code=2).stderr

@@ -44,7 +44,8 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 @click.option("--backend", metavar="NAME", type=BACKEND_NAME, default="", help="Default: the run's backend.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE",
-    help="Set train.batch, train.precision or an option of the backend, e.g. train.backend.torch.processes=1.",
+    help="Set train.batch, train.precision, an option of the backend, e.g. train.backend.torch.processes=1, or for "
+    "labelled rows a column or the encoding, e.g. train.labelled.text=comment.",
 )  # fmt: skip
 @AS_JSON
 def evaluate(

@@ -16,6 +16,7 @@ from jprep.errors import ConfigError, InputError, Setting
 
 LabelledTask = Literal["classify", "regress"]
 Stratify = Literal["", "label", "quantiles", "width"]
+Encoding = Literal["utf-8", "cp932", "shift_jis", "euc_jp", "cp51932"]
 
 _LONGEST_FIELD = 1 << 30
 _BATCH = 1024
@@ -50,7 +51,7 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     bins: int = 0
     header: bool = True
     columns: list[str] = []
-    encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp", "cp51932"] = "utf-8"
+    encoding: Encoding = "utf-8"
     length: int = 128
     buckets: list[int] = []
 
@@ -231,7 +232,7 @@ def _csv(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterator[
                 continue
             names = names or config.columns or [str(number) for number in range(len(fields))]
             if fields and len(fields) != len(names):
-                given = "as labelled.columns names" if config.columns else "as in the first line"
+                given = "as train.labelled.columns names" if config.columns else "as in the first line"
                 what = f"found {len(fields)} fields, expected {len(names)} {given}"
                 raise InputError(what, where=location, fix="quote fields that contain separators or newlines (CSV)")
             if fields:
@@ -240,7 +241,9 @@ def _csv(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterator[
 
 def _distinct(names: list[str], location: str) -> list[str]:
     if len(set(names)) < len(names):
-        raise InputError("two columns have the same name", where=location, fix="rename one, or set header = false")
+        raise InputError(
+            "two columns have the same name", where=location, fix="rename one, or --set train.labelled.header=false"
+        )
     return names
 
 
@@ -257,7 +260,7 @@ def _numbered(reader: Any, path: Path, encoding: str) -> Iterator[tuple[int, lis
             raise InputError(f"invalid CSV: {error}", where=f"{path}, line {line}", fix=fix) from error
         except UnicodeDecodeError as error:  # the reader reads ahead
             where = f"{path}, line {_undecodable(path, encoding)}"
-            fix = 'save the file as UTF-8, or set labelled.encoding, e.g. to "cp932"'
+            fix = "save the file as UTF-8, or name its encoding: --set train.labelled.encoding=cp932"
             what = f"invalid {'UTF-8' if encoding == 'utf-8-sig' else encoding}"
             raise InputError(what, where=where, fix=fix, setting=Setting("encoding", "cp932")) from error
         yield line, fields

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from jprep.config import apply_overrides, parse_config
+from jprep.dataset.labelled.reader import Encoding
 from jprep.dataset.sampling.sampler import TextSampler
 from jprep.dataset.sampling.staged import StagedSampler
 from jprep.errors import ConfigError, JprepError
@@ -33,11 +34,23 @@ from jprep.train.run.directory import CHECKPOINTS, INIT, START, read_job
 from jprep.train.worker.batches import AnySampler, Batches
 
 
+class _Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The keys of `[train.labelled]` that an evaluation takes for files of its own."""
+
+    text: str | msgspec.UnsetType = msgspec.UNSET
+    pair: str | msgspec.UnsetType = msgspec.UNSET
+    label: str | msgspec.UnsetType = msgspec.UNSET
+    header: bool | msgspec.UnsetType = msgspec.UNSET
+    columns: list[str] | msgspec.UnsetType = msgspec.UNSET
+    encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
+
+
 class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of `[train]` that an evaluation takes."""
 
     batch: int
     precision: Precision
+    labelled: _Columns = _Columns()
     backend: dict[str, dict[str, Any]] = {}
 
 
@@ -62,8 +75,8 @@ def evaluate(
         which: the checkpoint: `last`, `best` or a step; by default `best` of a training that ended early and keeps it,
             else `last`. `initial` for the weights that the training began with.
         backend_name: the backend that measures; by default that of the run.
-        settings: values of `train.batch`, `train.precision` and `train.backend.NAME.OPTION` by key; or `KEY=VALUE`
-            strings.
+        settings: values by key, or `KEY=VALUE` strings: `train.batch`, `train.precision`, `train.backend.NAME.OPTION`;
+            and for labelled rows of `data` the columns and the encoding, e.g. `train.labelled.text`.
 
     Returns:
         What was measured: the loss and the metrics of a validation, each row once and without dropout; for `clm`, `mlm`
@@ -78,7 +91,11 @@ def evaluate(
     job = read_job(run)
     weights = select_weights(run, job, which)
     backend = _backend(backend_name or job.backend, job)
-    chosen = choose_data(run, _with_settings(job, backend, settings), data, split)
+    changed = _with_settings(job, backend, settings)
+    if changed.train.labelled != job.train.labelled and not data:
+        what = "the rows that the run held out have the columns of the run"
+        raise ConfigError(what, where="--set train.labelled", fix="leave it out, or give other rows with --data")
+    chosen = choose_data(run, changed, data, split)
     check_features(chosen.job.train, backend.name, backend.features)
     with temporary_directory("jprep-evaluate-") as work, _errors_of(run, work):
         link_run(work, run, chosen.job, weights)
@@ -145,7 +162,8 @@ def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping
         other, fix = min(others), f"give options of {backend.name}, or --backend {min(others)}"
         raise ConfigError(f"the run is evaluated by {backend.name}", where=f"--set train.backend.{other}", fix=fix)
     options = msgspec.to_builtins(backend.read_options(found.backend.get(backend.name, {})))
-    section = msgspec.structs.replace(job.train, batch=found.batch, precision=found.precision)
+    labelled = msgspec.structs.replace(job.train.labelled, **msgspec.to_builtins(found.labelled))
+    section = msgspec.structs.replace(job.train, batch=found.batch, precision=found.precision, labelled=labelled)
     return msgspec.structs.replace(job, train=section, backend=backend.name, options=options)
 
 
