@@ -72,6 +72,15 @@ def cli() -> None:
     """Turn raw Japanese text into a corpus, a tokenizer, a dataset and a trained model."""
 
 
+def _keep_summaries(group: click.Group) -> None:
+    """Let lists of commands have their first sentences in whole, which click cuts to one line."""
+    for command in group.commands.values():
+        command.short_help = command.get_short_help_str(limit=_LONGEST_SUMMARY)
+        if isinstance(command, click.Group):
+            _keep_summaries(command)
+
+
+_LONGEST_SUMMARY = 1000  # characters
 _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA = (corpus, quality, segmenter, tokenizer, dataset, text)
@@ -83,6 +92,7 @@ _PAGES, _MACHINE = (report, view, compare), (list_plugins, quickstart, doctor, c
 for command in (run, plan, init, recipes, *_DATA, *_MODELS, *_PAGES, work, status, *_MACHINE):
     cli.add_command(command)
 add_verbosity(cli)
+_keep_summaries(cli)
 
 
 def _set_encodings() -> None:
