@@ -74,20 +74,20 @@ def evaluate(
 
 
 _ROWS = {
-    "characters_per_token": ".3f",
-    "bytes_per_token": ".3f",
-    "tokens": ",d",
-    "unknown_rate": ".3%",
-    "byte_rate": ".3%",
-    "lossless_rate": ".2%",
-    "boundary_recall": ".2%",
-    "boundary_precision": ".2%",
-    "boundary_f1": ".2%",
-    "word_cut_rate": ".2%",
-    "pieces_per_word": ".3f",
-    "vocabulary_used": ".2%",
-    "renyi_efficiency": ".4f",
-    "speed": ".1f",
+    "characters_per_token": "{:.3f}",
+    "bytes_per_token": "{:.3f}",
+    "tokens": "{:,d}",
+    "unknown_rate": "{:.3%}",
+    "byte_rate": "{:.3%}",
+    "lossless_rate": "{:.2%}",
+    "boundary_recall": "{:.2%}",
+    "boundary_precision": "{:.2%}",
+    "boundary_f1": "{:.2%}",
+    "word_cut_rate": "{:.2%}",
+    "pieces_per_word": "{:.3f}",
+    "vocabulary_used": "{:.2%}",
+    "renyi_efficiency": "{:.4f}",
+    "speed": "{:.1f} MB/s",
 }
 """Formats of the figures, by the names that `card.json`, JSON output and docs/tokenizer.md use."""
 
@@ -100,7 +100,7 @@ def _table(scores: Sequence[Scores]) -> Iterator[str]:
     rows = [["", *(letters or [""] * len(scores))]]
     figures = [each.figures() | {"speed": each.speed} for each in scores]
     for name, form in _ROWS.items():
-        rows.append([name, *(format(each[name], form) if name in each else "-" for each in figures)])
+        rows.append([name, *(form.format(each[name]) if name in each else "-" for each in figures)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for title, *cells in rows:
         aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
