@@ -87,6 +87,9 @@ def _download_table(answers: Answers) -> str:
     return "\n" + table("[[corpus.sources.files]]", keys, "`jprep run` downloads this file.")
 
 
+_NORMALIZERS = 'unify widths, dashes and spaces; 〜 stays; add "pii" to mask personal data'
+
+
 def corpus_table(answers: Answers) -> str:
     """Return `[corpus]`."""
     web = answers.source == "cc100"
@@ -95,13 +98,17 @@ def corpus_table(answers: Answers) -> str:
         "text": [],
     }.get(answers.source, [{"use": "length", "min_chars": 50}, "repeated_lines"])
     keys = [
-        Key("normalizers", [{"use": "neologdn", "tilde": "ignore"}], "unify widths, dashes and spaces; 〜 stays"),
+        Key("normalizers", [{"use": "neologdn", "tilde": "ignore"}], _NORMALIZERS),
         Key("splitter", "rules", "find the ends of sentences"),
         Key("filters", filters, "drop documents, each counted with its reason; `jprep plugins` lists all filters"),
         Key("segmenter", _segmenter(answers), _segmenter_comment(answers)),
-        Key("dedup", {"documents": True, "lines": web}, "drop repeated documents" + (" and lines" if web else "")),
+        Key("dedup", {"documents": True, "lines": web}, _dedup_comment(lines=web)),
     ]
     return table("[corpus]", keys, "How the text is cleaned.")
+
+
+def _dedup_comment(*, lines: bool) -> str:
+    return f"drop repeated documents{' and lines' * lines}; `near = {{}}` in it drops near-duplicates, too"
 
 
 def _segmenter(answers: Answers) -> Any:
