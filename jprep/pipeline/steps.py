@@ -79,6 +79,11 @@ def _is_transformers(model: ModelConfig) -> bool:
     return FAMILIES.plugin_of(kind) is None
 
 
+def _describe_splits(dataset: DatasetConfig) -> str:
+    test = f", {describe_held_out(dataset.test)} for the test split" if dataset.test else ""
+    return f"{describe_held_out(dataset.validation)} for validation{test}"
+
+
 def summarize_steps(
     recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False
 ) -> Iterator[tuple[Step, str]]:
@@ -89,7 +94,7 @@ def summarize_steps(
     lines: dict[Step, str] = {
         "corpus": "as given" if corpus else f"from {sources}",
         "tokenizer": f"{kind}, {tokenizer.vocab_size:,} ids",
-        "dataset": f"{describe_held_out(dataset.validation)} for validation",
+        "dataset": _describe_splits(dataset),
         "export": "for transformers" if not recipe.train or _is_transformers(recipe.train.model) else "for jprep",
     }
     if "train" in steps and (train := recipe.train):

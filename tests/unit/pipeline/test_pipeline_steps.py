@@ -202,3 +202,9 @@ def test_folds_are_listed_before_the_first_step() -> None:
     with pytest.raises(ConfigError, match="the folds would not be validated"):
         steps = select_steps(made, "export")
         check_steps(made, steps, "torch")
+
+
+def test_held_out_splits_are_summarized() -> None:
+    made = recipe(corpus=CORPUS, dataset={"validation": 0.01, "test": ["web"]})
+    lines = dict(summarize_steps(made, ["dataset"], "torch"))
+    assert lines == {"dataset": "0.01 of the documents for validation, the source web for the test split"}

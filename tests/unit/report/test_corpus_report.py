@@ -246,6 +246,7 @@ def test_personal_data_is_masked_as_in_the_corpus(tmp_path: Path) -> None:
     page = Page(build_report([made.folder]).html()).check()
     assert "1234-5678" not in page.text and "taro@" not in page.text
     assert "電話 <PHONE>" in page.text and "left out, since" in page.text and "names of people" in page.text
+    assert "telephone numbers, masked" in page.text
     plain = build_corpus(tmp_path / "plain", records, normalizers=[])
     page = Page(build_report([plain.folder]).html()).check()
     assert "090-1234-5678" in page.text and "names of people" not in page.text
