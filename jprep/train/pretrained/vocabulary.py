@@ -45,7 +45,7 @@ def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
     by_data = _ids_by_data(old)
     texts = piece_texts(new)
     spaced = {text for text in texts if _follows_space(text, old)}
-    encoded = _encoded(old, texts, spaced)
+    encoded = _encoded(old, texts, spaced, by_data.get(b" "))
     special = set(new.special.tokens)
     found: list[list[int]] = []
     for number, text in enumerate(texts):
@@ -56,8 +56,10 @@ def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
             found.append([same[number]])
         elif piece in special:
             found.append([])
-        elif (data := b" " + text.data if text in spaced else text.data) in by_data:
+        elif text in spaced and (data := b" " + text.data) in by_data:
             found.append([by_data[data]])
+        elif text.data in by_data:
+            found.append([by_data[text.data]])
         else:
             found.append(encoded[number] or _byte_ids(text.data, by_data))
     return found
@@ -104,15 +106,23 @@ def _follows_space(text: PieceText, old: Tokenizer) -> bool:
     return text.begins_word and (old.card.config.boundaries == "spaces" or (first.isalnum() and first < _EAST_ASIAN))
 
 
-def _encoded(old: Tokenizer, texts: Sequence[PieceText], spaced: Set[PieceText]) -> list[list[int]]:
-    """Return the old ids of each text, without unknown ones: of words after spaces, as the beginning of a text."""
+def _encoded(old: Tokenizer, texts: Sequence[PieceText], spaced: Set[PieceText], space: int | None) -> list[list[int]]:
+    """Return the old ids of each text inside of a sentence, without unknown ones.
+
+    Args:
+        old: the old tokenizer.
+        texts: the texts.
+        spaced: those with a space before them.
+        space: the old id of a space alone, which is no part of the word after it; None if there is none.
+    """
     found: list[list[int]] = [[] for _ in texts]
-    for begins in (True, False):
-        alike = (number for number, text in enumerate(texts) if (text in spaced) == begins)
-        chosen = [number for number in alike if _is_text(texts[number].data)]
-        batch = old.encode_after("" if begins else "text", [texts[number].data.decode() for number in chosen])
-        for number, (start, end) in zip(chosen, itertools.pairwise(batch.offsets.tolist()), strict=True):
-            found[number] = [one for one in batch.ids[start:end].tolist() if one != old.unk]
+    chosen = [number for number, text in enumerate(texts) if _is_text(text.data)]
+    words = [f"{' ' * (texts[number] in spaced)}{texts[number].data.decode()}" for number in chosen]
+    batch = old.encode_after("text", words)
+    for number, (start, end) in zip(chosen, itertools.pairwise(batch.offsets.tolist()), strict=True):
+        ids = batch.ids[start:end].tolist()
+        alone = texts[number] in spaced and len(ids) > 1 and ids[0] == space
+        found[number] = [one for one in ids[alone:] if one != old.unk]
     return found
 
 

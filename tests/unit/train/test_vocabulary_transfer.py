@@ -124,6 +124,15 @@ def test_signs_follow_no_space(byte_level: Tokenizer, tmp_path: Path) -> None:
     assert found["."] == ["."] and found["the"] == ["Ġthe"]
 
 
+def test_latin_words_follow_a_space(byte_level: Tokenizer, characters: Tokenizer, tmp_path: Path) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "thin", "ha", "h", "##thin", "ing"]
+    words = load_tokenizer(write_wordpiece(tmp_path / "words", pieces))
+    found = sources(byte_level, words)
+    assert found["thin"] == ["Ġth", "i", "n"] and found["##thin"] == ["t", "h", "i", "n"]
+    assert found["ha"] == ["h", "a"], "a piece that is the space alone does not count"
+    assert found["h"] == ["h"] and sources(characters, words)["ing"] == ["ing"], "the same word without a space"
+
+
 def test_a_copy_from_another_program_keeps_the_rows(tmp_path: Path) -> None:
     (tmp_path / "counts.tsv").write_text("the\t9\nthing\t8\nthin\t7\n東京\t9\n")
     section = {"model": "wordpiece", "vocab_size": 26, "boundaries": "none", "special": ["bert"]}
