@@ -34,15 +34,15 @@ _PHRASES = {
     "square.replaced": ("squared characters", "㌔ → キロ"),
     "canonical.replaced": ("characters with a canonical form", "\ufa19 → 神"),
     "composed.removed": ("marks joined with the character before", "カ + ﾞ → ガ"),
-    "email": ("mail addresses, masked", "a@example.jp → <EMAIL>"),
-    "card": ("numbers of cards, masked", "→ <CARD>"),
-    "my_number": ("individual numbers (My Number), masked", "→ <MY_NUMBER>"),
-    "phone": ("telephone numbers, masked", "03-… → <PHONE>"),
-    "bank_account": ("numbers of bank accounts, masked", "→ <BANK_ACCOUNT>"),
-    "postal_code": ("postal codes, masked", "〒… → <POSTAL_CODE>"),
-    "address": ("postal addresses, masked", "→ <ADDRESS>"),
-    "ip_address": ("public IP addresses, masked", "→ <IP_ADDRESS>"),
-    "licence_plate": ("licence plates, masked", "→ <LICENCE_PLATE>"),
+    "pii.email": ("email addresses, masked", ""),
+    "pii.card": ("card numbers, masked", ""),
+    "pii.my_number": ("individual numbers (My Number), masked", ""),
+    "pii.phone": ("telephone numbers, masked", ""),
+    "pii.bank_account": ("bank account numbers, masked", ""),
+    "pii.postal_code": ("postal codes, masked", ""),
+    "pii.address": ("postal addresses, masked", ""),
+    "pii.ip_address": ("public IP addresses, masked", ""),
+    "pii.licence_plate": ("licence plates, masked", ""),
     "lines_changed": ("lines that differ from the input", ""),
     "characters.removed": ("characters removed in all", ""),
     "bom.deleted": ("byte order marks at the start of a file", ""),
@@ -76,7 +76,7 @@ _PHRASES = {
     "residue.lines": ("lines with markup that could not be read", ""),
     "files.truncated": ("files that end early", ""),
 }
-"""Meaning and example of a count, by the name below its step."""
+"""Meaning and example of a count, by the name below its step; of some, with the name of the step."""
 
 _CODE_POINT = re.compile(r"(deleted|replaced)\.U\+([0-9A-F]{4,6})")
 _LIMIT = 60  # rows of each table
@@ -116,7 +116,7 @@ def _change(full: str, count: int) -> Change:
     own, _, name = rest.partition(".")
     if kind == "lines":
         return Change("", full, "lines without visible characters, removed", "", count)
-    phrase, example = _PHRASES.get(name, ("", ""))
+    phrase, example = _PHRASES.get(f"{own}.{name}") or _PHRASES.get(name, ("", ""))
     if found := _CODE_POINT.fullmatch(name):
         phrase, example = f"{found[1]}: U+{found[2]}", chr(min(int(found[2], 16), 0x10FFFF))
     if name.startswith("unclosed."):

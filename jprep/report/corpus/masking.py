@@ -1,12 +1,12 @@
 """Mask personal data in what a report shows of a corpus that was built with the normalizer `pii`.
 
-The text of such a corpus is masked already; ids, titles and what readers dropped are not. Records of the input are left
-out: they may have personal data in other fields, or in an encoding that the rules do not read.
+The text of such a corpus is masked already, and shown as it is; ids and titles are not. Records of the input, and what
+readers dropped of them, are left out: they may have personal data in other fields, in an encoding that the rules do not
+read, or cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import structs
@@ -18,46 +18,47 @@ from jprep.corpus.store import Manifest
 from jprep.report.corpus.document_scan import DocumentScan, Example
 from jprep.report.corpus.reject_scan import RejectScan
 
-Mask = Callable[[str], str]
-
 NOTE = (
-    "This corpus was built with the normalizer pii. Its rules are also applied to the ids, titles and dropped documents"
-    " that are shown here; they do not find the names of people. Records of the input are left out."
+    "Sources of this corpus were built with the normalizer pii. Ids and titles that are shown here are masked, too, and"
+    " records of the input are left out. Names of people, sources and files are shown as they are."
 )
-NO_RECORD = "left out, since the corpus was built with the normalizer pii; `jprep view` shows it"
+LEFT_OUT = "left out, since the corpus was built with the normalizer pii; `jprep view` shows it"
 
 
-def is_masked(manifest: Manifest) -> bool:
-    """Return whether the normalizer `pii` masked a corpus, or one of its sources."""
-    made_from: dict[str, Any] = manifest.made_from["documents"]
-    own = [source.get("normalizers", []) for source in made_from["sources"]]
-    return any(step["name"] == PiiNormalizer.name for steps in (made_from["normalizers"], *own) for step in steps)
+class Masking:
+    """What a report may show of a corpus.
 
+    Args:
+        manifest: the corpus's manifest.
 
-def mask_of(manifest: Manifest) -> Mask:
-    """Return a function that masks all kinds of personal data; of a corpus that is not masked, it changes nothing."""
-    if not is_masked(manifest):
-        return str
-    normalizer: PiiNormalizer = make_step("normalizer", PiiNormalizer.name)
-    return normalizer.apply
+    Attributes:
+        needed: whether the normalizer `pii` masked a source of the corpus; if not, everything is shown as it is.
+    """
 
+    def __init__(self, manifest: Manifest) -> None:
+        made_from: dict[str, Any] = manifest.made_from["documents"]
+        steps = [source.get("normalizers", made_from["normalizers"]) for source in made_from["sources"]]
+        self.needed = any(step["name"] == PiiNormalizer.name for own in steps for step in own)
+        self._normalizer: PiiNormalizer = make_step("normalizer", PiiNormalizer.name)
 
-def mask_documents(scan: DocumentScan, mask: Mask) -> DocumentScan:
-    """Mask the examples of documents."""
-    return scan._replace(examples=[mask_example(each, mask) for each in scan.examples])
+    def documents(self, scan: DocumentScan) -> DocumentScan:
+        """Mask the examples of documents."""
+        return scan._replace(examples=[self.example(each) for each in scan.examples])
 
+    def example(self, example: Example) -> Example:
+        """Mask id and title of a document that is shown."""
+        return example._replace(id=self._mask(example.id), title=self._mask(example.title))
 
-def mask_example(example: Example, mask: Mask) -> Example:
-    """Mask a document that is shown."""
-    return example._replace(id=mask(example.id), title=mask(example.title), excerpt=mask(example.excerpt))
+    def rejects(self, scan: RejectScan) -> RejectScan:
+        """Mask the examples of dropped documents."""
+        return scan._replace(
+            examples={reason: [self._reject(each) for each in found] for reason, found in scan.examples.items()}
+        )
 
+    def _reject(self, reject: Reject) -> Reject:
+        raw = self.needed and reject.excerpt and reject.step.startswith("reader.")
+        excerpt = LEFT_OUT if raw else reject.excerpt
+        return structs.replace(reject, id=self._mask(reject.id), title=self._mask(reject.title), excerpt=excerpt)
 
-def mask_rejects(scan: RejectScan, mask: Mask) -> RejectScan:
-    """Mask the examples of dropped documents."""
-    examples = {reason: [_mask_reject(each, mask) for each in found] for reason, found in scan.examples.items()}
-    repeated = [each._replace(excerpt=mask(each.excerpt)) for each in scan.repeated]
-    return scan._replace(examples=examples, repeated=repeated)
-
-
-def _mask_reject(reject: Reject, mask: Mask) -> Reject:
-    return structs.replace(reject, id=mask(reject.id), title=mask(reject.title), excerpt=mask(reject.excerpt))
+    def _mask(self, text: str) -> str:
+        return self._normalizer.apply(text) if self.needed else text

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jprep.corpus.document import SENTENCE, WORD
+from jprep.corpus.normalizers.pii.normalizer import PiiNormalizer
 from jprep.corpus.originals import Original, Originals, Reason, Unavailable
 from jprep.corpus.store import Manifest, open_shard, rebuild_fix
 from jprep.errors import JprepError
 from jprep.report.corpus.document_scan import Example
-from jprep.report.corpus.masking import NO_RECORD, Mask, is_masked, mask_example
+from jprep.report.corpus.masking import LEFT_OUT, Masking
 
 PAGES = 4
 """Pages shown side by side."""
@@ -62,7 +63,7 @@ class Traced(NamedTuple):
 
 
 def trace_documents(
-    folder: Path, manifest: Manifest, candidates: Sequence[Example], places: Sequence[str], mask: Mask
+    folder: Path, manifest: Manifest, candidates: Sequence[Example], places: Sequence[str], masking: Masking
 ) -> Traced:
     """Read the records of some documents again.
 
@@ -71,14 +72,14 @@ def trace_documents(
         manifest: its manifest.
         candidates: documents by source, from few shards: whole shards are read.
         places: files and directories of the inputs that the user named.
-        mask: masks personal data in what is shown.
+        masking: what may be shown.
 
     Raises:
         DamagedError: a file of the corpus is damaged.
     """
     found = _find(folder, manifest, candidates, places)
     unavailable = [each for each in found.values() if isinstance(each, Unavailable)]
-    pages = [_page(folder, manifest, each, found[each.id], mask) for each in _chosen(candidates)]
+    pages = [_page(folder, manifest, each, found[each.id], masking) for each in _chosen(candidates)]
     originals = [each for each in found.values() if isinstance(each, Original)]
     problems = [*map(_sentence, unavailable), *(each.problem for each in originals if each.problem)]
     return Traced(pages, originals, list(dict.fromkeys(problems)))
@@ -111,16 +112,16 @@ def _chosen(candidates: Sequence[Example]) -> list[Example]:
     return [each for each, _ in zip(turns, range(PAGES), strict=False)]
 
 
-def _page(folder: Path, manifest: Manifest, example: Example, found: Original | Unavailable, mask: Mask) -> Page:
+def _page(folder: Path, manifest: Manifest, example: Example, found: Original | Unavailable, masking: Masking) -> Page:
     row = _read_row(folder, manifest, example)
-    record, size, problem = None, 0, NO_RECORD
+    record, size, problem = None, 0, LEFT_OUT
     if isinstance(found, Unavailable):
         problem = found.what
-    elif not is_masked(manifest):
+    elif not masking.needed:
         record, size, problem = found.original[:SHOWN], found.original_chars, ""
     cut = max(size, len(row["text"])) > SHOWN
     sentences = list(_sentences(row["words"], SHOWN))
-    return Page(mask_example(example, mask), record, problem, row["text"][:SHOWN], sentences, cut)
+    return Page(masking.example(example), record, problem, row["text"][:SHOWN], sentences, cut)
 
 
 def _sentences(words: str, limit: int) -> Iterator[list[str]]:
@@ -147,12 +148,19 @@ def _read_row(folder: Path, manifest: Manifest, example: Example) -> dict[str, A
     raise JprepError("a shard has too few rows", where=str(path), fix=rebuild_fix(path.parents[1]))
 
 
-def changed_pairs(originals: Iterable[Original], mask: Mask) -> Iterator[tuple[str, str]]:
-    """Yield the lines that normalizers changed, before (masked) and after."""
+def changed_pairs(originals: Iterable[Original]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that each normalizer changed, before and after, except what `pii` masked."""
     for each in originals:
-        if each.normalized:
-            before, after = mask(each.read_text).split("\n"), each.normalized[-1][1].split("\n")
-            # The last line may be cut at another place in the two.
-            yield from (pair for pair in zip(before[:-1], after[:-1], strict=False) if pair[0] != pair[1])
-            if len(each.read_text) < _TRACED and len(before) == len(after) and before[-1] != after[-1]:
-                yield before[-1], after[-1]
+        before = each.read_text
+        for name, after in each.normalized:
+            if name != PiiNormalizer.name:
+                yield from _changed_lines(before, after)
+            before = after
+
+
+def _changed_lines(before: str, after: str) -> Iterator[tuple[str, str]]:
+    old, new = before.split("\n"), after.split("\n")
+    # The last line may be cut at another place in the two.
+    yield from (pair for pair in zip(old[:-1], new[:-1], strict=False) if pair[0] != pair[1])
+    if len(before) < _TRACED and len(old) == len(new) and old[-1] != new[-1]:
+        yield old[-1], new[-1]

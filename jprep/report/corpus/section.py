@@ -11,7 +11,7 @@ from jprep.report.corpus.changes import changes
 from jprep.report.corpus.document_scan import EXCERPT, DocumentScan, scan_documents
 from jprep.report.corpus.funnel import FunnelStep, Reason, funnel
 from jprep.report.corpus.histograms import Plot
-from jprep.report.corpus.masking import NOTE, is_masked, mask_documents, mask_of, mask_rejects
+from jprep.report.corpus.masking import NOTE, Masking
 from jprep.report.corpus.pages import SHOWN, Traced, changed_pairs, trace_documents
 from jprep.report.corpus.reject_scan import EXAMPLES, RejectScan, scan_rejects
 from jprep.report.corpus.replacements import Replacement, replacements
@@ -82,12 +82,12 @@ def _gather(given: ReportInput, context: ReportContext) -> _Facts:
     manifest = read_manifest(given.path)
     steps = funnel(manifest)
     gates = _gates(steps)
-    mask = mask_of(manifest)
-    rejects = mask_rejects(scan_rejects(given.path, manifest, [reason.key for reason in gates]), mask)
+    masking = Masking(manifest)
+    rejects = masking.rejects(scan_rejects(given.path, manifest, [reason.key for reason in gates]))
     scan = scan_documents(given.path, manifest)
-    traced = trace_documents(given.path, manifest, scan.traceable, context.places, mask)
-    replaced = replacements(changed_pairs(traced.originals, mask))
-    return _Facts(manifest, steps, gates, rejects, mask_documents(scan, mask), traced, replaced)
+    traced = trace_documents(given.path, manifest, scan.traceable, context.places, masking)
+    replaced = replacements(changed_pairs(traced.originals))
+    return _Facts(manifest, steps, gates, rejects, masking.documents(scan), traced, replaced)
 
 
 def _gates(steps: Sequence[FunnelStep]) -> list[Reason]:
@@ -165,7 +165,7 @@ def _step_figures(step: FunnelStep) -> dict[str, Any]:
 def _notes(facts: _Facts) -> list[str]:
     measured, documents = facts.scan.measures.documents, facts.manifest.totals.get("documents", 0)
     reasons = sum(len(step.reasons) for step in facts.steps)
-    notes = [*facts.scan.measures.problems, *([NOTE] if is_masked(facts.manifest) else [])]
+    notes = [*facts.scan.measures.problems, *([NOTE] if Masking(facts.manifest).needed else [])]
     if measured < documents:
         notes.append(
             f"Kinds of characters and what the filters measure are those of {measured:,} of the {documents:,}"

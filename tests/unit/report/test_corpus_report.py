@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -242,11 +243,18 @@ def test_personal_data_is_masked_as_in_the_corpus(tmp_path: Path) -> None:
     text = f"連絡は taro@example.co.jp へ。{GOOD}"
     private = {"id": "taro@example.co.jp", "title": "電話 090-1234-5678", "text": text}
     records = [private, private | {"id": "1"}, private | {"text": "電話は03-1234-5678。"}]
-    made = build_corpus(tmp_path, records, normalizers=["pii"])
+    source = {
+        "name": "posts",
+        "paths": [str(tmp_path / "posts.jsonl")],
+        "reader": {"use": "jsonl", "id": "id", "title": "title", "max_bad": 1.0},
+    }
+    lines = [json.dumps(record) for record in records]
+    (tmp_path / "posts.jsonl").write_text("\n".join([*lines, lines[0][:80]]), encoding="utf-8")
+    made = build_corpus(tmp_path, [], sources=[source], normalizers=["pii"])
     page = Page(build_report([made.folder]).html()).check()
     assert "1234-5678" not in page.text and "taro@" not in page.text
-    assert "電話 <PHONE>" in page.text and "left out, since" in page.text and "names of people" in page.text
-    assert "telephone numbers, masked" in page.text
+    assert "電話 <PHONE>" in page.text and "left out, since" in page.text and "Names of people" in page.text
+    assert "telephone numbers, masked" in page.text and "malformed_json" in page.text
     plain = build_corpus(tmp_path / "plain", records, normalizers=[])
     page = Page(build_report([plain.folder]).html()).check()
-    assert "090-1234-5678" in page.text and "names of people" not in page.text
+    assert "090-1234-5678" in page.text and "Names of people" not in page.text
