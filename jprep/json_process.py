@@ -52,12 +52,15 @@ class JsonProcess:
             MachineError: the process died; the message ends with its stderr.
             JprepError: it wrote something else.
         """
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            assert self._process.stdin
-            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-            self._process.stdin.flush()
-            return self.read(kind)
-        raise self._death()
+        with self._lock:
+            try:
+                self._send(request)
+                return self.read(kind)
+            except Exception:
+                raise
+            except BaseException:  # such as Ctrl-C: the next request must not get this one's answer
+                self.close()
+                raise
 
     def read(self, kind: type[Answer]) -> Answer:
         """Return a line that the process writes without being asked; see `ask`."""
@@ -71,8 +74,18 @@ class JsonProcess:
             what, fix = f"{self._name} wrote an invalid answer: {line[:80]!r}", "report it to its authors"
             raise JprepError(what, where=str(self._where), fix=fix) from error
 
+    def _send(self, request: msgspec.Struct) -> None:
+        if not self.close.alive:
+            raise MachineError(f"{self._name} was stopped", where=str(self._where), fix="load it again")
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._death() from None
+
     def _death(self) -> MachineError:
-        code = self._process.wait()
+        code = _wait(self._process)
         self._stderr.seek(0)
         stderr = self._stderr.read().decode(errors="replace").strip()[-_TAIL:]
         what = f"{self._name} exited with code {code}: {stderr or 'its stderr is empty'}"
@@ -81,14 +94,18 @@ class JsonProcess:
 
 def _stop(process: subprocess.Popen[bytes], stderr: IO[bytes]) -> None:
     """Let a process end at the end of its input, or kill it."""
-    with contextlib.suppress(OSError):
-        if process.stdin:
-            process.stdin.close()
+    for stream in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):
+            if stream:
+                stream.close()
+    _wait(process)
+    stderr.close()
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a process that is about to end; kill it if it does not."""
     try:
-        process.wait(_CLOSE_TIMEOUT)
+        return process.wait(_CLOSE_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
-    if process.stdout:
-        process.stdout.close()
-    stderr.close()
+        return process.wait()

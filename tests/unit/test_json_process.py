@@ -61,6 +61,18 @@ def test_an_answer_that_is_not_json_is_an_error(doubles: JsonProcess) -> None:
     assert doubles.ask(Number(4), Number) == Number(8)
 
 
+def test_an_interrupted_request_leaves_no_answer_behind(doubles: JsonProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(kind: type[Number]) -> Number:
+        raise KeyboardInterrupt
+
+    doubles.read(Number)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(doubles, "read", interrupt)
+        doubles.ask(Number(1), Number)
+    with pytest.raises(MachineError, match="the calculator was stopped"):
+        doubles.ask(Number(10), Number)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_a_process_ends_with_its_object() -> None:
     process = JsonProcess([sys.executable, "-c", DOUBLES], "the calculator", Path("here"))
