@@ -108,7 +108,7 @@ def corpus_table(answers: Answers) -> str:
 
 
 def _dedup_comment(*, lines: bool) -> str:
-    return f"drop repeated documents{' and lines' * lines}; `near = {{}}` in it drops near-duplicates, too"
+    return f"drop repeated documents{' and lines' * lines}; `near = {{}}` in it drops near-duplicates (jprep[near])"
 
 
 def _segmenter(answers: Answers) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.corpus.readers.archives import refuse_tar
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, JprepError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
 from jprep.pipeline.starter.encodings import as_utf8, encoding_of, encoding_option, find_encodings
@@ -22,7 +24,8 @@ HUB = "hf://datasets/"
 _HEAD = 1 << 20  # bytes of the first file that are looked at
 _SHORT_HEAD = 1 << 16  # bytes of others, for their encodings
 _LOOKED_AT = 100  # the most files whose encoding is looked at
-_MOST_SMALL_FILES = 1000  # the most whose characters are counted
+_COUNTED = 200  # the most small files whose characters are counted
+_LEAST_COUNTED = 1 << 14  # bytes of each of them
 _HEAD_ROWS = 1_000  # of a Parquet file
 _LONGEST_LINE = 1 << 26  # bytes of the first record that are read to find its fields
 _LONGEST_NAME = 1000  # characters of a column's name
@@ -40,7 +43,7 @@ class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
         size: bytes of text, about; 0 where that is not known.
         documents: number of documents, about; 0 where that is not known.
         alphabet: number of characters that cover all but one in 2,000 of the beginning, of several files if they are
-            small; 0 where that is not known.
+            small (of Parquet, of the first file); 0 where that is not known.
     """
 
     paths: tuple[str, ...]
@@ -156,7 +159,7 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
         reader={"use": reader, "documents": "file" if many else separator[0], **option},
         size=_scaled(len(text), head, stored) if option else stored,
         documents=len(paths) if many else _scaled(lines.count(separator[1]) + 1, head, stored),
-        alphabet=_alphabet(*(_utf8(each) for each in _beginnings(paths, path, head))),
+        alphabet=_alphabet(*itertools.starmap(_utf8, _beginnings(paths, path, head))),
     )
 
 
@@ -170,16 +173,17 @@ def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text
     first = _first_line(path, encoding)
     fields = _json_fields(first, path) if reader == "jsonl" else _header_fields(first, reader, path)
     chosen = _text_field(fields, text_field, path)
-    texts = _json_texts(head, chosen) if reader == "jsonl" else as_utf8(head, encoding)
-    heads = _beginnings(paths, path, head)
+
+    def texts_of(beginning: bytes, whole: bool) -> bytes:
+        return _json_texts(beginning, chosen, whole=whole) if reader == "jsonl" else _utf8(beginning, whole)
+
+    texts = texts_of(head, len(head) < _HEAD)
     return InputSummary(
         paths=named,
         reader={"use": reader, "text": chosen, **option},
         size=_scaled(len(texts), head, stored) if texts and (option or reader == "jsonl") else stored,
         documents=_scaled(head.count(b"\n") or 1, head, stored),
-        alphabet=_alphabet(
-            *(_json_texts(each, chosen) or each if reader == "jsonl" else _utf8(each) for each in heads)
-        ),
+        alphabet=_alphabet(*(texts_of(each, whole) or each for each, whole in _beginnings(paths, path, head))),
     )
 
 
@@ -204,12 +208,11 @@ def _look_at_parquet(named: tuple[str, ...], paths: list[str], reader: str, text
     )
 
 
-def _json_texts(head: bytes, field: str) -> bytes:
+def _json_texts(head: bytes, field: str, *, whole: bool) -> bytes:
     """Return the texts of the whole records at the beginning of a file, in UTF-8; b"" where they cannot be read."""
     lines = head.splitlines()
-    whole = lines if len(head) < _HEAD else lines[:-1]
     try:
-        records = [json.loads(line) for line in whole if line]
+        records = [json.loads(line) for line in (lines if whole else lines[:-1]) if line]
     except (ValueError, RecursionError):
         return b""
     for name in field.split("."):
@@ -270,21 +273,24 @@ def _encodings(paths: list[str], looked_at: str, head: bytes) -> dict[str, str]:
     return find_encodings(heads())
 
 
-def _beginnings(paths: list[str], looked_at: str, head: bytes) -> Iterator[bytes]:
-    """Yield the beginning of a file and, as long as all are small, those of others from everywhere in the list."""
-    yield head
-    size = len(head)
-    for path in paths[:: -(-len(paths) // _MOST_SMALL_FILES)]:
-        if size >= _HEAD:
-            return
-        if path != looked_at and can_seek(path):
-            beginning = _head(path)
-            size += len(beginning)
-            yield beginning
+def _beginnings(paths: list[str], looked_at: str, head: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield the beginning of a file and, if it is small, those of others from everywhere in the list.
+
+    Each comes with whether it is a whole file. What cannot be read is left to the build.
+    """
+    yield head, len(head) < _HEAD
+    if len(head) == _HEAD:
+        return
+    others = [path for path in paths[:: -(-len(paths) // _COUNTED)] if path != looked_at and can_seek(path)]
+    size = max(_LEAST_COUNTED, _HEAD // max(1, len(others)))
+    for path in others:
+        with contextlib.suppress(JprepError, OSError):
+            beginning = _head(path, size)
+            yield beginning, len(beginning) < size
 
 
-def _utf8(head: bytes) -> bytes:
-    return as_utf8(head, encoding_of(head, complete=len(head) < _HEAD))
+def _utf8(head: bytes, whole: bool) -> bytes:
+    return as_utf8(head, encoding_of(head, complete=whole))
 
 
 def _first_with_bytes(paths: list[str]) -> str:
