@@ -67,7 +67,7 @@ class TrainState:
         self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
-        self._parallel = ParallelModel(job, weights, context, shard=shard, hooks=hooks)
+        self._parallel = ParallelModel(job, weights, context, shard=shard, hooks=hooks, trains=trains)
         self._optimizer = make_optimizer(
             self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind
         )

@@ -26,6 +26,7 @@ class ParallelModel:
         context: this process's device and rank.
         shard: whether the weights are sharded.
         hooks: the job's hooks.
+        trains: whether gradients are summed over processes, for which weights that are not sharded need buffers.
 
     Attributes:
         model: the model with its loss. With sharded weights each process must call it the same number of times.
@@ -42,6 +43,7 @@ class ParallelModel:
         *,
         shard: bool,
         hooks: LoadedHooks = NO_HOOKS,
+        trains: bool = True,
     ) -> None:
         self._context, self.sharded = context, shard
         model = build_job_model(job, hooks.head)
@@ -57,7 +59,8 @@ class ParallelModel:
         model.to(context.device)  # buffers; the weights are there
         self._all = {name: model.get_parameter(name) for name in own}
         self.weights = {name: weight for name, weight in self._all.items() if weight.requires_grad}
-        self._forward: nn.Module = self._replicate() if context.world > 1 and not shard else self.model
+        replicates = trains and context.world > 1 and not shard
+        self._forward: nn.Module = self._replicate() if replicates else self.model
 
     def __call__(self, inputs: ModelInputs) -> ModelResult:
         """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
