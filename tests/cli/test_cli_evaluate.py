@@ -130,7 +130,8 @@ def test_what_does_not_fit_the_run_is_refused(workspace: Workspace) -> None:
     assert "expected a dataset, as the task of the run is mlm" in said("--data", "small.toml")
     assert "the run is evaluated by numpy" in said("--set", "train.backend.torch.processes=2")
     assert "expected one dataset, got 2" in said("--data", other, "--data", other)
-    assert "there is no checkpoint '7'" in said("--which", 7)
+    assert "there is no checkpoint '7'" in said("--which", 7) and "--which initial" in said("--which", 7)
+    assert "has no labelled rows" in said("--data", other, "--set", "train.labelled.text=a")
     assert "keys of train, not of dataset" in said("--set", "dataset.test=0.1")
     assert "available: backend, batch, labelled, precision" in said("--set", "train.steps=4")
     assert "micro_batch" in said("--set", "train.backend.numpy.micro_batch=3"), "an error of the planner"
@@ -203,15 +204,18 @@ def test_rows_with_labels_are_measured(tmp_path: Path, distribution: Distributio
     assert 0 <= other["figures"]["accuracy"] <= 1
     assert other["counts"] == {"rows": 10, "truncated": 0, "empty": 0}
     rows = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()]
-    table = "".join(f"{row['text']},{row['label']}\n" for row in [{"text": "本文", "label": "評価"}, *rows])
-    (tmp_path / "test.csv").write_text(table, encoding="cp932")
+    table = "".join(f"{row['text']},{row['label']},{row['label']}\n" for row in rows)
+    (tmp_path / "test.csv").write_text(f"本文,評価,別\n{table}", encoding="cp932")
     columns = [
         word for key in ("text=本文", "label=評価", "encoding=cp932") for word in ("--set", f"train.labelled.{key}")
     ]
     assert figures("--data", "test.csv", *columns)["figures"] == other["figures"]
+    figures("--data", "test.csv", *columns[:2], "--set", "train.labelled.label=別", *columns[4:])
+    shown = [one.title for one in read_evaluations(tmp_path / "run", read_job(tmp_path / "run"))]
+    assert "test.csv (text 本文, label 評価)" in shown and "test.csv (text 本文, label 別)" in shown
     undecoded = jprep("evaluate", "run", "--data", "test.csv", *columns[:4], cwd=tmp_path, env=env, code=4).stderr
-    assert "--set train.labelled.encoding=cp932" in undecoded
-    assert "give other rows with --data" in jprep("evaluate", "run", *columns, cwd=tmp_path, env=env, code=2).stderr
+    assert "set train.labelled.encoding" in undecoded
+    assert "or give --data FILE" in jprep("evaluate", "run", *columns, cwd=tmp_path, env=env, code=2).stderr
     twice = jprep("evaluate", "run", *["--data", "test.jsonl"] * 2, cwd=tmp_path, env=env, code=2).stderr
     assert "given twice" in twice
     folder = jprep("evaluate", "run", "--data", tmp_path, cwd=tmp_path, env=env, code=2).stderr

@@ -77,7 +77,7 @@ def evaluate(
         _show(run, found)
 
 
-def evaluate_commands(run: Path, backend: Backend, *options: object) -> list[str]:
+def suggested_evaluation(run: Path, backend: Backend, *options: object) -> list[str]:
     """Return the command that measures a run on the test split of its dataset, if there is one."""
     from jprep.train.evaluation.data import has_test_split
     from jprep.train.run.directory import read_job

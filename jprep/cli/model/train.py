@@ -336,7 +336,7 @@ def _number(value: float | None) -> str:
 
 def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     """Print the figures of a run, and the commands that usually follow."""
-    from jprep.cli.model.evaluate import evaluate_commands
+    from jprep.cli.model.evaluate import suggested_evaluation
     from jprep.train.job.best import is_best_kept
     from jprep.train.run.status import read_status
     from jprep.train.trackers.tensorboard import viewed_folder
@@ -353,7 +353,7 @@ def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     logs = viewed_folder(run, job) if shutil.which("tensorboard") else None
     best = ["--which", "best"] if is_best_kept(job.train, status.step, job.steps) else []
     viewer = [f"tensorboard --logdir {shell_quote(logs)}"] if logs else []
-    next_steps(*evaluate_commands(run, prepared.backend, *best), shell_command("export", run, *best), *viewer)
+    next_steps(*suggested_evaluation(run, prepared.backend, *best), shell_command("export", run, *best), *viewer)
 
 
 def show_figures(prepared: PreparedRun) -> None:

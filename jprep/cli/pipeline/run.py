@@ -146,7 +146,7 @@ def _stages(plan: RunPlan) -> list[tuple[Path, list[str]]]:
 
 def _show_end(plan: RunPlan) -> None:
     """Print why the run ends here, and how to measure and use the models."""
-    from jprep.cli.model.evaluate import evaluate_commands
+    from jprep.cli.model.evaluate import suggested_evaluation
     from jprep.cli.model.export import example_infer_commands
     from jprep.train.backend_loading import load_backend
     from jprep.train.exporting.manifest import read_export
@@ -155,7 +155,7 @@ def _show_end(plan: RunPlan) -> None:
         echo(f"the recipe has no {plan.missing_section}, so the run ends here")
     commands: list[str] = []
     if "train" in plan.steps:
-        commands += (one for run in plan.runs for one in evaluate_commands(run, load_backend(plan.backend)))
+        commands += (one for run in plan.runs for one in suggested_evaluation(run, load_backend(plan.backend)))
     if "export" in plan.steps:
         exports = [(run, run / "export") for run in plan.runs]
         commands += (one for run, made in exports for one in example_infer_commands(run, made, read_export(made)))

@@ -241,9 +241,7 @@ def _csv(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterator[
 
 def _distinct(names: list[str], location: str) -> list[str]:
     if len(set(names)) < len(names):
-        raise InputError(
-            "two columns have the same name", where=location, fix="rename one, or --set train.labelled.header=false"
-        )
+        raise InputError("two columns have the same name", where=location, fix="rename one")
     return names
 
 
@@ -260,7 +258,7 @@ def _numbered(reader: Any, path: Path, encoding: str) -> Iterator[tuple[int, lis
             raise InputError(f"invalid CSV: {error}", where=f"{path}, line {line}", fix=fix) from error
         except UnicodeDecodeError as error:  # the reader reads ahead
             where = f"{path}, line {_undecodable(path, encoding)}"
-            fix = "save the file as UTF-8, or name its encoding: --set train.labelled.encoding=cp932"
+            fix = 'save the file as UTF-8, or set train.labelled.encoding, e.g. to "cp932"'
             what = f"invalid {'UTF-8' if encoding == 'utf-8-sig' else encoding}"
             raise InputError(what, where=where, fix=fix, setting=Setting("encoding", "cp932")) from error
         yield line, fields

@@ -34,7 +34,7 @@ from jprep.train.run.directory import CHECKPOINTS, INIT, START, read_job
 from jprep.train.worker.batches import AnySampler, Batches
 
 
-class _Columns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _LabelledFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of `[train.labelled]` that an evaluation takes for files of its own."""
 
     text: str | msgspec.UnsetType = msgspec.UNSET
@@ -50,7 +50,7 @@ class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     batch: int
     precision: Precision
-    labelled: _Columns = _Columns()
+    labelled: _LabelledFile = _LabelledFile()
     backend: dict[str, dict[str, Any]] = {}
 
 
@@ -92,9 +92,7 @@ def evaluate(
     weights = select_weights(run, job, which)
     backend = _backend(backend_name or job.backend, job)
     changed = _with_settings(job, backend, settings)
-    if changed.train.labelled != job.train.labelled and not data:
-        what = "the rows that the run held out have the columns of the run"
-        raise ConfigError(what, where="--set train.labelled", fix="leave it out, or give other rows with --data")
+    columns = _changed_columns(job, changed, data)
     chosen = choose_data(run, changed, data, split)
     check_features(chosen.job.train, backend.name, backend.features)
     with temporary_directory("jprep-evaluate-") as work, _errors_of(run, work):
@@ -107,6 +105,7 @@ def evaluate(
         step=weights.step,
         checkpoint=weights.hash,
         initial=not weights.checkpoint,
+        columns=columns,
         backend=backend.name,
         precision=chosen.job.train.precision,
         name=chosen.name,
@@ -165,6 +164,19 @@ def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping
     labelled = msgspec.structs.replace(job.train.labelled, **msgspec.to_builtins(found.labelled))
     section = msgspec.structs.replace(job.train, batch=found.batch, precision=found.precision, labelled=labelled)
     return msgspec.structs.replace(job, train=section, backend=backend.name, options=options)
+
+
+def _changed_columns(job: Job, changed: Job, data: Sequence[Path]) -> dict[str, Any]:
+    """Return the settings of labelled rows that differ from those of the training."""
+    before, after = job.train.labelled, changed.train.labelled
+    names = [name for name in _LabelledFile.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+    if names and not job.train.has_labelled_rows:
+        what = f"the task {job.train.task} has no labelled rows"
+        raise ConfigError(what, where=f"--set train.labelled.{names[0]}", fix="leave it out")
+    if names and not data:
+        what, fix = "the rows that the run held out have the columns of the run", "leave it out, or give --data FILE"
+        raise ConfigError(what, where=f"--set train.labelled.{names[0]}", fix=fix)
+    return {name: getattr(after, name) for name in names}
 
 
 def _plan(backend: Backend, job: Job, work: Path) -> Plan:

@@ -26,6 +26,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         step: the step of the checkpoint.
         checkpoint: the seal of the checkpoint's `COMMIT.json`; of initial weights possibly the SHA-256 of their file.
         initial: whether these are the weights that the training began with.
+        columns: the keys of `train.labelled` that have other values than in the training, e.g. `label`.
         backend, precision: what measured it.
         name: the name of the dataset, or the names of the files.
         data: the paths of the dataset or of the files.
@@ -52,6 +53,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}
     seen: bool = False
     initial: bool = False
+    columns: dict[str, str | bool | list[str]] = {}
 
     @property
     def title(self) -> str:
@@ -64,7 +66,15 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return self._titled(", ".join(map(_shown, self.data)))
 
     def _titled(self, data: str) -> str:
+        columns = ", ".join(f"{key} {value}" for key, value in self.columns.items() if key in ("text", "pair", "label"))
+        data = f"{data} ({columns})" if columns else data
         return f"{self.split} of {data}" if self.split else data
+
+    @property
+    def subject(self) -> str:
+        """A hash of the rows that were measured."""
+        columns = {"columns": self.columns} if self.columns else {}
+        return fingerprint({"split": self.split, "made_from": sorted(self.made_from), **columns})[:12]
 
 
 def add_evaluation(run: Path, found: Evaluation) -> Path:
@@ -75,12 +85,11 @@ def add_evaluation(run: Path, found: Evaluation) -> Path:
     Raises:
         MachineError: it cannot be written.
     """
-    subject = fingerprint({"split": found.split, "made_from": sorted(found.made_from)})
-    path = run / EVALUATIONS / f"step-{found.step:08d}-{subject[:12]}.json"
+    path = run / EVALUATIONS / f"step-{found.step:08d}-{found.subject}.json"
     write_atomic(path, encode_checksummed(found, indent=1))
     for other in path.parent.glob(f"step-{found.step:08d}-*.json"):
         earlier = _read(other) if other != path else None
-        if earlier and (earlier.split, earlier.data) == (found.split, found.data):
+        if earlier and all(getattr(earlier, key) == getattr(found, key) for key in ("split", "data", "columns")):
             remove_file(other)
     return path
 

@@ -50,7 +50,10 @@ def select_weights(run: Path, job: Job, which: str = "") -> MeasuredWeights:
     """
     if which == INITIAL:
         return _initial_weights(run, job)
-    found = select_checkpoint(run, job, which or default_checkpoint(run, job))
+    try:
+        found = select_checkpoint(run, job, which or default_checkpoint(run, job))
+    except ConfigError as error:
+        raise error.replace(fix=f"{error.fix}; or --which {INITIAL} for the weights before the training") from error
     name = found.folder.name
     return MeasuredWeights(found.step, found.commit.seal, Path(CHECKPOINTS, name), checkpoint=name)
 

@@ -34,7 +34,7 @@ _FIX = "see the end of its output above; `jprep doctor` checks the backend"
 
 
 def link_run(work: Path, run: Path, job: Job, weights: MeasuredWeights) -> None:
-    """Make a run directory that has one state of the weights of another run, and a job with other data.
+    """Make a run directory with weights of another run, and a job with other data.
 
     Args:
         work: an empty directory.
@@ -108,7 +108,7 @@ def _failure(
 ) -> JprepError:
     """Return the error of a worker that measured nothing."""
     if not (work / weights.path).exists():
-        what, fix = "the training deleted the checkpoint during the evaluation", "run the same command again"
+        what, fix = "the weights were deleted during the evaluation", "run the same command again"
         return MachineError(what, where=str(work / weights.path), fix=fix)
     if first := first_failure(read_events(work)):
         return _ERRORS.get(int(first.figures["code"] or 1), JprepError)(first.note)

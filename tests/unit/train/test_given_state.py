@@ -11,6 +11,7 @@ import pytest
 
 from jprep.errors import ConfigError, InputError, JprepError, MismatchError
 from jprep.train.backend import Host, Plan
+from jprep.train.evaluation.weights import select_weights
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
 from jprep.train.launcher.launch import PreparedRun, create_run, delete_earlier_run
@@ -103,6 +104,8 @@ def test_the_worker_begins_after_the_steps_that_are_done(
     run = tmp_path / "run"
     job = build(rows, universal, bert, run)
     created(run, job)
+    weights = select_weights(run, job, "initial")
+    assert weights.step == STEP and run / weights.path == given_state(run, job) and not weights.checkpoint
     session = Session(run)
     try:
         assert (session.start, session.resume) == (STEP, given_state(run, job))
