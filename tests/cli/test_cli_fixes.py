@@ -154,4 +154,4 @@ def test_a_corpus_without_text_names_the_empty_input(tmp_path: Path, jprep: Run)
     (tmp_path / "empty.txt").touch()
     jprep("corpus", "build", "--text", "empty.txt", "-o", "c", cwd=tmp_path)
     said = jprep("tokenizer", "train", "c", "-o", "t", cwd=tmp_path, code=2).stderr
-    assert "the corpus has 0 documents, 0 rejected; empty inputs: empty.txt" in said
+    assert "the corpus has 0 documents, 1 rejected; empty inputs: empty.txt" in said

@@ -81,7 +81,7 @@ class LineReader(RecordReader):
                 yield from self._ranges(path, hints)
                 return
             done = 0
-            for index, chunk in enumerate(chunker.chunks(chunking.SEPARATORS[hints["documents"]], self._shard_bytes())):
+            for index, chunk in enumerate(self._chunks(chunker, hints["documents"])):
                 weight, done = stream.consumed - done, stream.consumed
                 end = chunk.start + len(chunk.data)
                 yield Shard(path, index, chunk.start, end, weight=weight, data=chunk.data, hints=hints)
@@ -97,13 +97,20 @@ class LineReader(RecordReader):
         return RecordScan(hints["documents"], self._shard_bytes(), self._limit(), hints, self.config.max_ratio)
 
     def _ranges(self, path: str, hints: dict[str, str]) -> Iterator[Shard]:
-        size = size_of(path) or 0
-        step = size if hints["documents"] == "file" else self._shard_bytes()
-        if hints["documents"] == "file" and size > self._limit():
-            raise chunking.record_too_large(path, 0, self._limit())
-        for index, start in enumerate(range(0, size, step or 1)):
+        size, step = size_of(path) or 0, self._shard_bytes()
+        if hints["documents"] == "file":
+            if size > self._limit():
+                raise chunking.record_too_large(path, 0, self._limit())
+            yield Shard(path, 0, 0, size, weight=size, hints=hints)  # an empty file, too: it is an empty document
+            return
+        for index, start in enumerate(range(0, size, step)):
             end = min(start + step, size)
             yield Shard(path, index, start, end, weight=end - start, hints=hints)
+
+    def _chunks(self, chunker: chunking.Chunker, documents: str) -> Iterator[chunking.Chunk]:
+        if documents == "file" and not chunker.head(1):
+            yield chunking.Chunk(0, b"")
+        yield from chunker.chunks(chunking.SEPARATORS[documents], self._shard_bytes())
 
     def _limit(self) -> int:
         return int(self.config.max_record_mb * MB)
@@ -120,10 +127,8 @@ class LineReader(RecordReader):
         """Return hints from the head of the input. `documents` is the separator, a key of `chunking.SEPARATORS`."""
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
-        separator = chunking.SEPARATORS[shard.hints["documents"]]
-        chunk = self._chunk(shard, separator)
         start, whole = id_prefix(shard, source), shard.hints["documents"] == "file"
-        for offset, record in chunking.split_records(chunk, separator, shard.path, self._limit()):
+        for offset, record in self._records(shard, whole=whole):
             data = self._without_bom(record) if offset == 0 else record
             data = data.lstrip(b"\r\n") if self.as_is and not whole else data  # what separates records is not text
             if whole or data.strip(b"\r\n"):
@@ -131,6 +136,13 @@ class LineReader(RecordReader):
                 location = RecordLocation(shard.path, offset + len(record) - len(data), identity, source)
                 kept = data.rstrip(b"\r\n") if self.as_is and not whole else data
                 yield self._item(kept, location, budget), data
+
+    def _records(self, shard: Shard, *, whole: bool) -> Iterator[tuple[int, bytes]]:
+        separator = chunking.SEPARATORS[shard.hints["documents"]]
+        chunk = self._chunk(shard, separator)
+        if whole and not chunk.data:
+            return iter([(0, b"")])
+        return chunking.split_records(chunk, separator, shard.path, self._limit())
 
     def _original(self, record: bytes) -> str:
         return record.rstrip(b"\r\n").decode(self.encoding, "backslashreplace")

@@ -216,6 +216,13 @@ class TestText:
         packed = put(tmp_path, gzip.compress(b"\n"), "b.txt.gz")
         assert [item.reason for item in read(TextReader(), packed)] == ["empty"]
 
+    @pytest.mark.parametrize("documents", ["auto", "file", "line"])
+    @pytest.mark.parametrize("data", [b"", gzip.compress(b"")], ids=["plain", "gzip"])
+    def test_a_file_of_no_bytes_is_counted_like_one_of_white_space(self, data, documents, tmp_path):
+        found = read(made(TextReader, documents=documents), put(tmp_path, data, "b.txt"))
+        rejects = [] if documents == "line" else [Reject("src:b.txt", "", "reader.text", "empty")]
+        assert found == rejects  # of lines there are none
+
     @pytest.mark.parametrize(("unit", "kind"), [("一段落\n\n", "blank_line"), ("一行\n", "line")])
     def test_a_large_file_is_a_collection(self, unit, kind, tmp_path, monkeypatch):
         monkeypatch.setattr("jprep.corpus.readers.lines._ONE_DOCUMENT", 1000)
