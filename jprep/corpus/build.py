@@ -29,7 +29,7 @@ from jprep.corpus.stages.inputs import CutInputs, InputsStage
 from jprep.corpus.stages.read import ReadStage, source_index
 from jprep.corpus.stages.read_plan import ReadPlan, licences, needs_dedup, shard_limit
 from jprep.corpus.stages.segment import ClusterFile, RecipeSignals, SegmentStage, describe_segmenter
-from jprep.corpus.stages.sources import task_id_prefix
+from jprep.corpus.stages.sources import check_sources, task_id_prefix
 from jprep.corpus.store import (
     DOCUMENTS,
     DOCUMENTS_SUFFIX,
@@ -171,6 +171,7 @@ class _Build:
 
     def _run(self, restart: bool) -> Manifest:
         self._out.refuse_foreign_files()
+        check_sources(self._recipe.corpus.sources)
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [self._find(source, cache, fresh=restart) for source in corpus.sources]
         tests = [find_inputs(each, cache, fresh=restart) for each in corpus.decontaminate]

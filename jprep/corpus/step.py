@@ -168,6 +168,14 @@ class Reader(Step):
         """Whether ids are positions in the input and therefore unique. Otherwise the build looks for repeated ids."""
         return False
 
+    def check_input(self, path: str) -> None:
+        """Refuse a local file that does not have the columns to read. Only its head is read, before anything is built.
+
+        Raises:
+            ConfigError: a column does not exist.
+            InputError: the head is damaged or malformed.
+        """
+
     @abstractmethod
     def shards(self, path: str) -> Iterator[Shard]:
         """Split one input into shards. The result depends on the input only, not on the machine."""

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from jprep.corpus.stages.read_plan import CorpusSteps
+from jprep.corpus.stages.sources import check_sources
 from jprep.corpus.store import read_manifest
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.part_columns import check_recipe_columns
@@ -112,7 +113,7 @@ def check_steps(
 
 
 def check_inputs(recipe: Recipe, steps: list[Step], *, corpus_given: bool = False) -> None:
-    """Check that local inputs exist: of sources that download nothing, and the rows of `[train]`.
+    """Check that local inputs exist, of sources that download nothing, and the rows of `[train]`; and their columns.
 
     Args:
         recipe: the recipe.
@@ -120,11 +121,14 @@ def check_inputs(recipe: Recipe, steps: list[Step], *, corpus_given: bool = Fals
         corpus_given: whether a finished corpus is given.
 
     Raises:
-        ConfigError: one does not exist.
+        ConfigError: one does not exist, or lacks a column that its source reads.
+        InputError: the beginning of one is damaged.
     """
     for source in recipe.corpus.sources if "corpus" in steps and not corpus_given else ():
         if not source.files:
             expand_patterns([path for path in source.paths if is_local(path)])
+    if "corpus" in steps and not corpus_given:
+        check_sources(recipe.corpus.sources)
     train = recipe.train if "train" in steps else None
     for path in (*train.data, *train.validation_data) if train else ():
         if not Path(path).is_file():

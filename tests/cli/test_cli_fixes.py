@@ -86,6 +86,20 @@ def test_a_fix_that_names_no_value_is_printed_as_it_is(tmp_path: Path) -> None:
     assert "no object has the field 'text'" in said and "available: body" in said
 
 
+@pytest.mark.parametrize("command", ["run --until corpus", "run --until corpus --dry-run", "corpus build --dry-run"])
+def test_a_wrong_column_is_found_before_anything_is_written(command: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"id,本文\n1,{'これは試しの文である。' * 3}\n", encoding="utf-8")
+    source = '[[corpus.sources]]\nname = "a"\nreader = {{ use = "csv", text = "{}" }}\npaths = ["rows.csv"]\n'
+    recipe = tmp_path / "r.toml"
+    recipe.write_text('name = "r"\n[corpus]\nsegmenter = "none"\n' + source.format("honbun"))
+    words, _, options = command.partition(" -")
+    line = f"{COMMAND} {words} r.toml -{options}"
+    assert "column 'honbun' not found\n  where: rows.csv" in build(tmp_path, line, code=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.toml", "rows.csv"]
+    recipe.write_text('name = "r"\n[corpus]\nsegmenter = "none"\n' + source.format("本文"))
+    build(tmp_path, line)
+
+
 @pytest.mark.parametrize("command", ["run --until corpus", "plan --until corpus", "corpus build -o c"])
 def test_a_missing_input_that_is_beside_the_recipe_is_named(command: str, tmp_path: Path) -> None:
     (tmp_path / "r" / "data").mkdir(parents=True)

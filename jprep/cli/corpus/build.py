@@ -80,6 +80,7 @@ def build(
     from jprep.cli.corpus.stats import show
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.build import corpus_directory, stage_names
+    from jprep.corpus.stages.sources import check_sources
     from jprep.engine.executors.worker import tune_memory
 
     if isinstance(output, Path):
@@ -91,6 +92,8 @@ def build(
     folder = output if isinstance(output, Path) else own
     if dry_run:
         corpus_directory(folder).check()
+        with explain_reader_options(loaded, recipe, restart=False):
+            check_sources(loaded.corpus.sources)
         _show_plan(loaded, folder, describe_executor(loaded.executor, executor, workers))
         show_scripts(loaded.executor, executor, [(folder, stage_names(loaded.corpus))])
         return

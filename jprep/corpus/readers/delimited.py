@@ -21,6 +21,7 @@ from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.streams import is_plain, open_input
 
 _LONGEST_FIELD = 1 << 30
+_HEAD = 1 << 16  # bytes read for the names of the columns
 
 
 class TsvReader(LineReader):
@@ -75,6 +76,12 @@ class TsvReader(LineReader):
                 data = None if plain else chunk.data
                 yield Shard(path, index, chunk.start, end, weight=weight, data=data, hints=hints)
                 index += 1
+
+    def check_input(self, path: str) -> None:
+        """Refuse a file that does not have the columns to read."""
+        with open_input(path, max_ratio=self.config.max_ratio) as stream:
+            chunks = read_chunks(stream, path, self._quote, _HEAD, self._limit())
+            any(self._columns(chunk, path) for chunk in chunks)  # up to the first row
 
     def reads_through(self, path: str) -> bool:
         """Return True: where rows end can only be told from the start."""

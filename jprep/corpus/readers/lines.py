@@ -278,6 +278,11 @@ class JsonlReader(LineReader):
         """Whether ids are offsets; False if a field gives the ids."""
         return not self.config.id
 
+    def check_input(self, path: str) -> None:
+        """Refuse a file whose first objects do not have the fields to read."""
+        with open_input(path, max_ratio=self.config.max_ratio) as stream:
+            self._examine(chunking.Chunker(stream, path, self._limit()), path)
+
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         lines = chunker.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
         check_fields([_lenient(line) for line in lines], self.config, path, meta=self.meta_is_checked)

@@ -42,6 +42,11 @@ class ParquetReader(RecordReader):
         """Whether ids are row numbers; False if a column gives the ids."""
         return not self.config.id
 
+    def check_input(self, path: str) -> None:
+        """Refuse a file that does not have the columns to read."""
+        with _opened(path) as file:
+            self._check_columns(file.schema_arrow, path)
+
     def shards(self, path: str) -> Iterator[Shard]:
         """Split one input into shards of consecutive row groups.
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
 from jprep.corpus.config import Source, make_step
 from jprep.corpus.step import Reader
 from jprep.errors import ConfigError
+from jprep.io.inputs.paths import expand_patterns, is_local, size_of
+
+_CHECKED_FILES = 1000  # the most files of a source whose heads are read before the build
 
 
 def task_id_prefix(index: int, source: Source) -> str:
@@ -24,3 +31,24 @@ def make_reader(source: Source) -> Reader:
         raise ConfigError(what, fix='remove `as_is`, or use e.g. reader = "jsonl"')
     reader.as_is = source.as_is
     return reader
+
+
+def check_sources(sources: Iterable[Source]) -> None:
+    """Check that local files have the columns that sources read of them; missing files are left to the build.
+
+    Raises:
+        ConfigError: a column does not exist; see `Reader.check_input`.
+        InputError: a file is damaged or malformed at its beginning.
+        MachineError: a file cannot be read.
+    """
+    for source in sources:
+        with contextlib.closing(make_reader(source)) as reader:
+            for path in islice(_files_at_hand(source), 1 if source.shards else _CHECKED_FILES):
+                reader.check_input(path)
+
+
+def _files_at_hand(source: Source) -> Iterator[str]:
+    """Yield the local files of a source; no pipes, which can be read only once."""
+    for pattern in filter(is_local, source.paths):
+        with contextlib.suppress(ConfigError):
+            yield from (path for path in expand_patterns([pattern]) if size_of(path) is not None)
