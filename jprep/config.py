@@ -109,8 +109,13 @@ def merge_tables(raw: Any, changes: Any) -> Any:
 def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return `did you mean X?` for a misspelt name, or the list of known names where none is similar."""
     choices = sorted(known)
-    close = difflib.get_close_matches(name, choices, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"available: {', '.join(choices) or 'none'}"
+    close = similar_name(name, choices)
+    return f"did you mean {close!r}?" if close else f"available: {', '.join(choices) or 'none'}"
+
+
+def similar_name(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is most similar to a misspelt one; "" where none is similar."""
+    return next(iter(difflib.get_close_matches(name, sorted(known), n=1)), "")
 
 
 def _plain(message: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shlex
 import subprocess
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jprep import samples
@@ -75,6 +78,40 @@ def test_a_reader_s_option_for_a_whole_recipe(tmp_path: Path) -> None:
     assert "--restart" not in said  # `jprep run` has no such option
     recipe.write_text(f'name = "r"\n{source}{table}\n[corpus]\nsegmenter = "none"\n')
     build(tmp_path, f"{COMMAND} run r.toml --until corpus")
+
+
+@pytest.mark.parametrize("reader", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("options", ["", " --dry-run"])
+def test_the_column_of_the_text_on_the_command_line(reader: str, options: str, tmp_path: Path) -> None:
+    table = pa.table(
+        {"見出し": ["題"], "本文": ["これは試しの文であり、十分に長い。"], "日付": ["2024-01-01"], "n": [1 << 40]}
+    )
+    path, separator = tmp_path / f"rows.{reader}", {"csv": ",", "tsv": "\t"}.get(reader)
+    if separator:
+        rows = [table.column_names, *([*map(str, row.values())] for row in table.to_pylist())]
+        path.write_text("".join(f"{separator.join(row)}\n" for row in rows), encoding="utf-8")
+    elif reader == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()), encoding="utf-8")
+    else:
+        pq.write_table(table, path)
+    command = f"{COMMAND} corpus build --{reader} {path.name} --segmenter none -o c{options}"
+    said = build(tmp_path, command, code=2)
+    assert "`text = ...`: available: n, 日付, 本文, 見出し" in said and not (tmp_path / "c").exists()
+    [line] = re.findall(r"^ +(jprep corpus build .*)$", said, re.MULTILINE)
+    assert f'{{ use = "{reader}", text = "本文" }}' in line and "--restart" not in line  # nothing was written
+    build(tmp_path, line)
+
+
+@pytest.mark.parametrize("command", ["corpus build -o c", "corpus build --dry-run", "run --dry-run"])
+def test_a_misspelt_column_in_a_recipe(command: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,title,url\na,b,c\n", encoding="utf-8")
+    recipe = 'name = "r"\n[corpus]\nsegmenter = "none"\n[[corpus.sources]]\nname = "a"\npaths = ["rows.csv"]\n'
+    fixes = {'url = "ur"': 'url = "url"', 'meta = ["url", "tilte"]': 'meta = ["url", "title"]'}
+    words, _, options = command.partition(" -")
+    for wrong, right in fixes.items():
+        (tmp_path / "r.toml").write_text(f'{recipe}reader = {{ use = "csv", {wrong} }}\n')
+        said = build(tmp_path, f"{COMMAND} {words} r.toml -{options}", code=2)
+        assert f'in r.toml, source a:  reader = {{ use = "csv", {right} }}' in said and "--restart" not in said
 
 
 def test_a_fix_that_names_no_value_is_printed_as_it_is(tmp_path: Path) -> None:

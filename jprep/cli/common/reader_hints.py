@@ -22,18 +22,22 @@ _FIELD = "corpus.sources.{}.reader"
 
 
 @contextlib.contextmanager
-def explain_reader_options(recipe: CorpusRecipe, file: Path | None, *, restart: bool = True) -> Iterator[None]:
+def explain_reader_options(
+    recipe: CorpusRecipe, file: Path | None, *, restart: bool = True, output: Path | None = None
+) -> Iterator[None]:
     """Add the reader's table, with the option set, or the path that exists, to the fix of an error in an input.
 
     Args:
         recipe: the recipe.
         file: its file; None where the inputs are options of the command.
         restart: whether the command has the option `--restart`, which other options of a reader need.
+        output: output directory of the command, if known: a wrong option that has left none needs no `--restart`.
     """
     try:
         yield
     except JprepError as error:
-        if hint := _beside(error, file) or _hint(recipe, error, file, restart):
+        is_new = isinstance(error, ConfigError) and output is not None and not output.exists()
+        if hint := _beside(error, file) or _hint(recipe, error, file, restart and not is_new):
             raise error.replace(fix=f"{error.fix}\n         {hint}") from error
         raise
 
@@ -56,7 +60,7 @@ def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None, restart: b
                 then = "\n         then add --restart" if restart and _RESTART not in current_words() else ""
                 return f"in {file}, source {source.name}:  reader = {table}{then}"
             field = _FIELD.format(number)
-            return shell_command(*_without_settings(field), "--set", f"{field}={table}", _RESTART)
+            return shell_command(*_without_settings(field), "--set", f"{field}={table}", *[_RESTART] * restart)
     return ""
 
 

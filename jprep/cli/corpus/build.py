@@ -100,7 +100,7 @@ def build(
     tune_memory()
     with (
         local_output(output, "corpus", own, replace=restart),
-        explain_reader_options(loaded, recipe),
+        explain_reader_options(loaded, recipe, output=folder),
         open_executor(workers, executor, loaded.executor) as (running, progress),
     ):
         manifest = build_corpus(loaded, folder, running, progress, restart=restart)

@@ -77,7 +77,9 @@ def run(
     )
     _show_changes(recipe, plan)
     if dry_run:
-        _show_plan(plan, _notes_of_dry_run(plan))
+        with explain_reader_options(plan.recipe, recipe, restart=False):
+            notes = _notes_of_dry_run(plan)
+        _show_plan(plan, notes)
         show_scripts(plan.recipe.executor, executor, _stages(plan))
         show_training_script(plan)
         return 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +13,7 @@ import msgspec
 from jprep.corpus.document import Document
 from jprep.corpus.readers import chunking, encoding
 from jprep.corpus.readers.archives import refuse_tar
-from jprep.corpus.readers.fields import FieldConfig, field_fix
+from jprep.corpus.readers.fields import FieldConfig, missing_field
 from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
 from jprep.corpus.readers.record_reader import ErrorBudget, Item, RecordLocation, id_prefix
@@ -22,6 +24,7 @@ from jprep.io.inputs.streams import is_plain, open_input
 
 _LONGEST_FIELD = 1 << 30
 _HEAD = 1 << 16  # bytes read for the names of the columns
+_SAMPLE_ROWS = 100  # that show which column is the longest
 
 
 class TsvReader(LineReader):
@@ -109,8 +112,8 @@ class TsvReader(LineReader):
             fields = self._header(data, f"{path}, byte {offset}", first.data)
             given = list(self.config.columns) or [str(number) for number in range(len(fields))]
             names = fields if self.config.header else given
-            self._check_columns(names, path)
             begin = offset + len(record) if self.config.header else offset
+            self._check_columns(names, path, first, begin)
             return {"columns": msgspec.json.encode(names).decode(), "begin": str(begin)}
         return {}
 
@@ -122,14 +125,25 @@ class TsvReader(LineReader):
         except ValueError as error:
             raise InputError(f"the first line is malformed: {error}", where=where, fix="check `quote`") from error
 
-    def _check_columns(self, names: Sequence[str], path: str) -> None:
+    def _check_columns(self, names: Sequence[str], path: str, first: chunking.Chunk, begin: int) -> None:
         if twice := [name for name in names if names.count(name) > 1]:
             fix = "set header = false and name the columns with `columns`"
             what = f"two columns are called {twice[0]!r}"
             raise ConfigError(what, where=path, fix=fix, setting=Setting("header", value=False))
         for option, name in self.config.named():
             if name not in names:
-                raise ConfigError(f"column {name!r} not found", where=path, fix=field_fix(option, name, names))
+                lengths = self._text_lengths(names, path, first, begin)
+                raise missing_field(f"column {name!r} not found", path, self.config, option, name, lengths)
+
+    def _text_lengths(self, names: Sequence[str], path: str, first: chunking.Chunk, begin: int) -> dict[str, int]:
+        """Return the length of each column's texts in the first rows."""
+        lengths = dict.fromkeys(names, 0)
+        rows = (row for offset, row in split_quoted(first, path, self._quote, self._limit()) if offset >= begin)
+        for row in islice(rows, _SAMPLE_ROWS):
+            with contextlib.suppress(ValueError):  # a malformed row, which is an error when it is read
+                for name, value in zip(names, self._fields(row.decode(self.encoding)), strict=True):
+                    lengths[name] += len(value)
+        return lengths
 
     def _fields(self, record: str) -> list[str]:
         """Return the fields of a record.

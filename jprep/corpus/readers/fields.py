@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from jprep.config import suggest_name
+from jprep.config import similar_name, suggest_name
 from jprep.corpus.document import Document
 from jprep.corpus.readers.record_reader import RecordConfig
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, Setting
 
 _OPTIONAL = ("title", "url", "meta")
 _SAMPLE = 100  # records without a field that some documents may lack, until it is taken for a wrong name
@@ -73,21 +74,41 @@ def check_fields(records: Sequence[object], config: FieldConfig, where: str, *, 
         if (option == "meta" and not meta) or (option in _OPTIONAL and len(objects) < _SAMPLE):
             continue
         if objects and all(get_field(record, name) is msgspec.UNSET for record in objects):
-            known = {found for record in objects for found in _field_names(record)}
-            raise ConfigError(f"no object has the field {name!r}", where=where, fix=field_fix(option, name, known))
+            lengths = Counter[str]()
+            for record in objects:
+                lengths.update(_text_lengths(record))
+            raise missing_field(f"no object has the field {name!r}", where, config, option, name, lengths)
 
 
-def field_fix(option: str, name: str, known: Iterable[str]) -> str:
-    """Return the fix for a field that does not exist: the option that names it, and a similar or the known names."""
-    return f"`{option} = ...`: {suggest_name(name, known)}"
+def missing_field(
+    what: str, where: str, config: FieldConfig, option: str, name: str, lengths: Mapping[str, int]
+) -> ConfigError:
+    """Return the error for a field that does not exist; it names the option, and a similar or the known names.
+
+    Args:
+        what: what is wrong.
+        where: the file.
+        config: the fields to read.
+        option: the option that names the field.
+        name: the field.
+        lengths: length of the texts of each known field, by name; 0 for other values.
+    """
+    better = similar_name(name, lengths)
+    if not better and option == "text" and any(lengths.values()):
+        better = max(sorted(lengths), key=lambda each: lengths[each])
+    value = [better if each == name else each for each in config.meta] if option == "meta" else better
+    fix = f"`{option} = ...`: {suggest_name(name, lengths)}"
+    return ConfigError(what, where=where, fix=fix, setting=Setting(option, value) if better else None)
 
 
-def _field_names(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of the fields of a record, and of the fields of objects in it."""
+def _text_lengths(record: Mapping[str, Any]) -> dict[str, int]:
+    """Return the lengths of the texts in a record by the names of the fields, and of the fields of objects in it."""
+    lengths = dict[str, int]()
     for name, value in record.items():
-        yield name
-        if isinstance(value, Mapping):
-            yield from (f"{name}.{inner}" for inner in value)
+        inner = value if isinstance(value, Mapping) else {}
+        fields = {name: value} | {f"{name}.{below}": each for below, each in inner.items()}
+        lengths |= {field: len(each) if isinstance(each, str) else 0 for field, each in fields.items()}
+    return lengths
 
 
 def make_document(record: object, text: str, config: FieldConfig, identity: str, source: str) -> Document:

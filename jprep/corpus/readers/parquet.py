@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jprep.corpus.readers import encoding
-from jprep.corpus.readers.fields import FieldConfig, field_fix, get_field, make_document
+from jprep.corpus.readers.fields import FieldConfig, get_field, make_document, missing_field
 from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordLocation, RecordReader, id_prefix
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError
@@ -45,7 +45,7 @@ class ParquetReader(RecordReader):
     def check_input(self, path: str) -> None:
         """Refuse a file that does not have the columns to read."""
         with _opened(path) as file:
-            self._check_columns(file.schema_arrow, path)
+            self._check_columns(file, path)
 
     def shards(self, path: str) -> Iterator[Shard]:
         """Split one input into shards of consecutive row groups.
@@ -55,7 +55,7 @@ class ParquetReader(RecordReader):
             InputError: the file is damaged.
         """
         with _opened(path) as file:
-            self._check_columns(file.schema_arrow, path)
+            self._check_columns(file, path)
             groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         sizes = [(group.total_byte_size, _stored(group)) for group in groups]
         start = size = stored = 0
@@ -70,11 +70,10 @@ class ParquetReader(RecordReader):
         """Return False: the row groups are listed at the end of a file."""
         return False
 
-    def _check_columns(self, schema: pa.Schema, path: str) -> None:
+    def _check_columns(self, file: pq.ParquetFile, path: str) -> None:
         for option, name in self.config.named():
-            if not _has_column(schema, name):
-                known = [found for field in schema for found in _column_names(field)]
-                raise ConfigError(f"column {name!r} not found", where=path, fix=field_fix(option, name, known))
+            if not _has_column(file.schema_arrow, name):
+                raise missing_field(f"column {name!r} not found", path, self.config, option, name, _text_bytes(file))
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, dict[str, Any]]]:
         with _opened(shard.path) as file:
@@ -123,6 +122,16 @@ def _column_names(field: pa.Field) -> Iterator[str]:
     yield field.name
     if pa.types.is_struct(field.type):
         yield from (f"{field.name}.{inner.name}" for inner in field.type)
+
+
+def _text_bytes(file: pq.ParquetFile) -> dict[str, int]:
+    """Return the bytes of each column of text in the first row group; 0 for other columns."""
+    sizes = {name: 0 for field in file.schema_arrow for name in _column_names(field)}
+    group = file.metadata.row_group(0) if file.num_row_groups else None
+    for column in (group.column(i) for i in range(group.num_columns)) if group else ():
+        if column.path_in_schema in sizes and column.physical_type == "BYTE_ARRAY":
+            sizes[column.path_in_schema] = column.total_uncompressed_size
+    return sizes
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
