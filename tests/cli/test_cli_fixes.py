@@ -114,6 +114,16 @@ def test_a_misspelt_column_in_a_recipe(command: str, tmp_path: Path) -> None:
         assert f'in r.toml, source a:  reader = {{ use = "csv", {right} }}' in said and "--restart" not in said
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_another_separator_on_the_command_line(separator: str, tmp_path: Path) -> None:
+    rows = f"id{separator}text\n1{separator}これは試しの文であり、十分に長い。\n"
+    (tmp_path / "rows.csv").write_text(rows, encoding="utf-8")
+    said = build(tmp_path, f"{COMMAND} corpus build --csv rows.csv --segmenter none -o c", code=2)
+    assert f"its separator is {separator!r}, not ','" in said
+    [line] = re.findall(r"^ +(jprep corpus build .*)$", said, re.MULTILINE)
+    build(tmp_path, line)
+
+
 def test_a_fix_that_names_no_value_is_printed_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"body": "文"}\n', encoding="utf-8")
     (tmp_path / "r.toml").write_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal
@@ -13,7 +14,7 @@ import msgspec
 from jprep.corpus.document import Document
 from jprep.corpus.readers import chunking, encoding
 from jprep.corpus.readers.archives import refuse_tar
-from jprep.corpus.readers.fields import FieldConfig, missing_field
+from jprep.corpus.readers.fields import FieldConfig, missing_field, other_separator
 from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
 from jprep.corpus.readers.record_reader import ErrorBudget, Item, RecordLocation, id_prefix
@@ -21,6 +22,7 @@ from jprep.corpus.step import Positive, RecordScan, Shard
 from jprep.errors import ConfigError, InputError, Setting
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.streams import is_plain, open_input
+from jprep.toml_values import toml
 
 _LONGEST_FIELD = 1 << 30
 _HEAD = 1 << 16  # bytes read for the names of the columns
@@ -132,8 +134,19 @@ class TsvReader(LineReader):
             raise ConfigError(what, where=path, fix=fix, setting=Setting("header", value=False))
         for option, name in self.config.named():
             if name not in names:
+                self._refuse_other_separator(names, path)
                 lengths = self._text_lengths(names, path, first, begin)
                 raise missing_field(f"column {name!r} not found", path, self.config, option, name, lengths)
+
+    def _refuse_other_separator(self, names: Sequence[str], path: str) -> None:
+        if self.config.header and (found := other_separator(names, self.separator)):
+            what = f"one column found, {names[0]!r}: its separator is {found!r}, not {self.separator!r}"
+            fix = self._separator_fix(found, path)
+            raise ConfigError(what, where=path, fix=fix, setting=Setting("separator", found))
+
+    def _separator_fix(self, found: str, path: str) -> str:
+        reader = toml({"use": "csv", **({} if found == "," else {"separator": found})})
+        return f"read the file as CSV: --csv {shlex.quote(path)}, in a recipe reader = {reader}"
 
     def _text_lengths(self, names: Sequence[str], path: str, first: chunking.Chunk, begin: int) -> dict[str, int]:
         """Return the length of each column's texts in the first rows."""
@@ -235,6 +248,9 @@ class CsvReader(TsvReader):
                 "choose another, or convert to UTF-8",
             )
             raise ConfigError(what, where="reader 'csv'", fix=fix)
+
+    def _separator_fix(self, found: str, path: str) -> str:
+        return f"set `separator = {toml(found)}`"
 
     def _fields(self, record: str) -> list[str]:
         csv.field_size_limit(_LONGEST_FIELD)

@@ -13,6 +13,7 @@ from jprep.corpus.document import Document
 from jprep.corpus.readers.record_reader import RecordConfig
 from jprep.errors import ConfigError, Setting
 
+_SEPARATORS = ("\t", ";", ",")
 _OPTIONAL = ("title", "url", "meta")
 _SAMPLE = 100  # records without a field that some documents may lack, until it is taken for a wrong name
 
@@ -99,6 +100,12 @@ def missing_field(
     value = [better if each == name else each for each in config.meta] if option == "meta" else better
     fix = f"`{option} = ...`: {suggest_name(name, lengths)}"
     return ConfigError(what, where=where, fix=fix, setting=Setting(option, value) if better else None)
+
+
+def other_separator(names: Sequence[str], separator: str) -> str:
+    """Return what separates the columns of a table that seems to have one column, with another separator; or ""."""
+    found = (mark for mark in _SEPARATORS if len(names) == 1 and mark != separator and mark in names[0])
+    return next(found, "")
 
 
 def _text_lengths(record: Mapping[str, Any]) -> dict[str, int]:

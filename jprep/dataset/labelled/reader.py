@@ -12,6 +12,7 @@ import msgspec
 
 import jprep.io.inputs.japanese_codecs  # noqa: F401 - registers cp51932
 from jprep.config import suggest_name
+from jprep.corpus.readers.fields import other_separator
 from jprep.errors import ConfigError, InputError, Setting
 
 LabelledTask = Literal["classify", "regress"]
@@ -229,6 +230,7 @@ def _csv(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterator[
             location = f"{path}, line {line}"
             if not names and config.header:
                 names = _distinct(fields, location)
+                _refuse_other_separator(names, path, reader.dialect.delimiter)
                 continue
             names = names or config.columns or [str(number) for number in range(len(fields))]
             if fields and len(fields) != len(names):
@@ -243,6 +245,14 @@ def _distinct(names: list[str], location: str) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError("two columns have the same name", where=location, fix="rename one")
     return names
+
+
+def _refuse_other_separator(names: list[str], path: Path, separator: str) -> None:
+    if found := other_separator(names, separator):
+        what = f"one column found, {names[0]!r}: its separator is {found!r}, not {separator!r}"
+        raise InputError(
+            what, where=str(path), fix=_SEPARATOR_FIXES.get((found, path.suffix), "save it with commas, as .csv")
+        )
 
 
 def _numbered(reader: Any, path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
@@ -293,6 +303,12 @@ def _parquet(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Itera
         where = f"{path}, row {row} or one of the next {_BATCH}"
         raise InputError(f"invalid Parquet: {error}", where=where, fix="write the file again") from error
 
+
+_SEPARATOR_FIXES = {
+    ("\t", ".csv"): "end the file's name in .tsv if no field is quoted; otherwise save it with commas",
+    (",", ".tsv"): "end the file's name in .csv",
+}
+"""What to do about a separator in a file with a suffix."""
 
 _READERS: dict[str, Callable[[Path, LabelledConfig, Sequence[str]], Iterator[Record]]] = {
     ".jsonl": _jsonl,

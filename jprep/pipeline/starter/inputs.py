@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.corpus.readers.archives import refuse_tar
+from jprep.corpus.readers.fields import other_separator
 from jprep.errors import ConfigError, JprepError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
 from jprep.io.inputs.streams import can_seek, is_plain, open_input
 from jprep.pipeline.starter.encodings import as_utf8, encoding_of, encoding_option, find_encodings
 from jprep.pipeline.starter.formats import READERS, files_in, refuse_other_formats, suffix_of
 from jprep.tokenizer.suggested_size import count_alphabet
+from jprep.toml_values import toml
 
 HUB = "hf://datasets/"
 _HEAD = 1 << 20  # bytes of the first file that are looked at
@@ -172,6 +174,8 @@ def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text
     option = encoding_option(_encodings(paths, path, head), reader)
     first = _first_line(path, encoding)
     fields = _json_fields(first, path) if reader == "jsonl" else _header_fields(first, reader, path)
+    if reader != "jsonl":
+        _refuse_other_separator(fields, reader, path)
     chosen = _text_field(fields, text_field, path)
 
     def texts_of(beginning: bytes, whole: bool) -> bytes:
@@ -237,6 +241,15 @@ def _header_fields(line: str, reader: str, path: str) -> list[str]:
         what = f"the first line has no names of columns: a field of it has {longest:,} characters"
         raise ConfigError(what, where=path, fix="add them")
     return names
+
+
+def _refuse_other_separator(fields: list[str], reader: str, path: str) -> None:
+    separator = "\t,"[reader == "csv"]
+    if found := other_separator(fields, separator):
+        what = f"one column found, {fields[0]!r}: its separator is {found!r}, not {separator!r}"
+        table = toml({"use": "csv", "separator": found})
+        fix = f"save it as CSV with commas, or write a recipe with reader = {table} (docs/readers.md)"
+        raise ConfigError(what, where=path, fix=fix)
 
 
 def _text_field(fields: list[str], wanted: str, path: str) -> str:

@@ -175,6 +175,21 @@ def test_errors_name_the_option(tmp_path: Path) -> None:
             made(CsvReader, **options)
 
 
+def test_another_separator_is_named(tmp_path: Path) -> None:
+    for found, mark in ((";", ";"), ("\t", r"\t")):
+        path = put(tmp_path, f"id{found}text\n1{found}一\n", "t.csv")
+        with pytest.raises(ConfigError, match="one column found") as refused:
+            read(CsvReader(), path)
+        assert refused.value.fix == f'set `separator = "{mark}"`'
+        assert texts(read(made(CsvReader, separator=found), path)) == ["一"]
+    with pytest.raises(ConfigError, match="its separator is ','") as refused:
+        read(TsvReader(), put(tmp_path, "id,text\n1,一\n", "t.tsv"))
+    assert refused.value.fix == f'read the file as CSV: --csv {tmp_path}/t.tsv, in a recipe reader = {{ use = "csv" }}'
+    assert texts(read(made(CsvReader, text="a;b"), put(tmp_path, "a;b\n一\n", "own.csv"))) == ["一"]
+    with pytest.raises(ConfigError, match="column 'text' not found"):
+        read(CsvReader(), put(tmp_path, "a;b,c\n一,二\n", "two.csv"))
+
+
 def test_empty_files_have_no_documents(tmp_path: Path) -> None:
     for number, data in enumerate(("", "\n\n", "text,n", "text,n\n", "\ufeff\ntext,n\n")):
         assert read(CsvReader(), put(tmp_path, data, f"{number}.csv")) == []

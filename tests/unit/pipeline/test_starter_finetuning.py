@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,25 @@ def test_columns_that_are_not_found_are_asked_for(folder: Path) -> None:
     with pytest.raises(ConfigError, match="no column 'X'"):
         composed("classify", path, text_field="X")
     assert composed("classify", path, text_field="文", label_field="種類").labelled.label == "種類"
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "fix"),
+    [
+        ("a.csv", ";", "save it with commas, as .csv"),
+        ("a.csv", "\t", "end the file's name in .tsv if no field is quoted"),
+        ("a.tsv", ",", "end the file's name in .csv"),
+    ],
+)
+def test_another_separator_is_named(name: str, separator: str, fix: str) -> None:
+    lines = ["text,label", *(f"東京{number},{'甲乙'[number % 2]}" for number in range(20))]
+    Path(name).write_text("\n".join(lines).replace(",", separator), encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(f"its separator is {separator!r}, not")) as error:
+        composed("classify", name)
+    assert error.value.fix.startswith(fix)
+    if "end the" in fix:
+        renamed = Path(name).rename(f"b.{'tc'[separator == ',']}sv")
+        assert composed("classify", str(renamed)).labelled.label == "label"
 
 
 @pytest.mark.parametrize(

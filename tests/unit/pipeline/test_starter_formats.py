@@ -92,6 +92,15 @@ def test_a_file_without_records_is_refused(name: str, tmp_path: Path) -> None:
         local_inputs([str(tmp_path / name)])
 
 
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ";")])
+def test_a_table_with_another_separator_names_it(name: str, separator: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(f"id{separator}text\n1{separator}一\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="one column found") as refused:
+        local_inputs([str(tmp_path / name)])
+    written = separator.replace("\t", "\\t")
+    assert f'reader = {{ use = "csv", separator = "{written}" }}' in refused.value.fix
+
+
 TEXT = "吾輩は猫である。\r\n\r\n名前はまだ無い。\r\n"
 
 
