@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jprep import samples
+from jprep import Corpus, samples
 from tests.conftest import COMMAND, Run, environment
 from tests.hostile.conftest import article, dump
 
@@ -40,6 +40,18 @@ def test_a_reader_s_option_on_the_command_line(option: str, tmp_path: Path) -> N
     [line] = re.findall(r"^ +(jprep corpus build .*)$", said, re.MULTILINE)
     assert "corpus.sources.0.reader=" in line and option in line and line.endswith(" --restart")
     build(tmp_path, line)
+
+
+@pytest.mark.parametrize("encoding", ["cp932", "euc_jp", "utf-16"])
+def test_one_file_of_many_in_another_encoding(encoding: str, tmp_path: Path) -> None:
+    for number in range(3):
+        text = f"これは{number}番目の文章であり、片仮名のテキストもある。\n"
+        (tmp_path / f"{number}.txt").write_bytes(text.encode(encoding if number == 1 else "utf-8"))
+    said = build(tmp_path, f"{COMMAND} corpus build --text '*.txt' --segmenter none -o c", code=4)
+    [line] = re.findall(r"^ +(jprep corpus build .*)$", said, re.MULTILINE)
+    assert '`encoding = "detect"`, which finds the encoding of each file' in said and 'encoding = "detect"' in line
+    build(tmp_path, line)
+    assert [doc.text[:6] for doc in Corpus(tmp_path / "c")] == ["これは0番目", "これは1番目", "これは2番目"]
 
 
 def test_a_second_fix_of_a_reader_replaces_the_first(tmp_path: Path) -> None:

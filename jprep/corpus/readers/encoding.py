@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from jprep.corpus.readers.detection import detect_encoding
 from jprep.errors import InputError, Setting
 from jprep.io.inputs.japanese_codecs import CP50221, CP51932
 
@@ -48,13 +49,16 @@ class WrongEncodingError(InputError):
     """Data that are valid in another encoding: to reject bad records would reject nearly all."""
 
 
-def undecodable(where: str, error: UnicodeDecodeError, *, option: bool, sample: bytes = b"") -> InputError:
+def undecodable(
+    where: str, error: UnicodeDecodeError, *, option: bool, detects: bool = False, sample: bytes = b""
+) -> InputError:
     """Return the error for a record that cannot be decoded.
 
     Args:
         where: position of the record.
         error: the error raised by decoding.
         option: whether the reader has an option `encoding`.
+        detects: whether that may be `detect`, and is not: then other files of the source may have other encodings.
         sample: more of the input, for the guess of its encoding; by default, the record.
     """
     what = f"byte 0x{error.object[error.start]:02x} is not valid {error.encoding} here ({error.reason})"
@@ -62,7 +66,10 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool, sample: 
     if looks in ("", "utf-8", error.encoding.replace("_", "-")):
         return InputError(what, where=where, fix="correct the file")
     fix, setting = f"it looks like {looks}: convert it (iconv -f {iconv_name(looks)} -t utf-8)", None
-    if option and looks in ("cp932", "euc-jp", CP51932):
+    if detects and detect_encoding((sample or error.object)[:_SAMPLE], complete=False) not in ("", "utf-8"):
+        setting = Setting("encoding", "detect")
+        fix += ' or set `encoding = "detect"`, which finds the encoding of each file'
+    elif option and looks in ("cp932", "euc-jp", CP51932):
         setting = Setting("encoding", looks.replace("-", "_"))
         fix += f' or set `encoding = "{setting.value}"`'
     return WrongEncodingError(what, where=where, fix=fix, setting=setting)

@@ -58,6 +58,8 @@ class LineReader(RecordReader):
 
     can_keep_text = True
     encoding = "utf-8"
+    _could_detect = False
+    """Whether `encoding = "detect"` is an option that is not set."""
 
     @property
     def ids_are_positions(self) -> bool:
@@ -169,8 +171,8 @@ class LineReader(RecordReader):
 
     def _undecodable(self, location: RecordLocation, error: UnicodeDecodeError, budget: ErrorBudget) -> Reject:
         at = location.offset + error.start
-        option = "encoding" in self.config.__struct_fields__
-        budget.spend(encoding.undecodable(f"{location.path}, byte {at}", error, option=option))
+        option, where = "encoding" in self.config.__struct_fields__, f"{location.path}, byte {at}"
+        budget.spend(encoding.undecodable(where, error, option=option, detects=self._could_detect))
         reason = f"invalid_{self.encoding.replace('-', '')}"
         return self._reject(location.identity, reason, f"byte {at}: {encoding.excerpt_around(error)}")
 
@@ -209,6 +211,7 @@ class TextReader(LineReader):
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self.encoding = self.config.encoding
+        self._could_detect = self.encoding != "detect"
 
     def read(self, shard: Shard, source: str) -> Iterator[Item]:
         """Yield the documents and rejects of one shard, in order, see `RecordReader.read`."""

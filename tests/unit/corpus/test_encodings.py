@@ -91,8 +91,11 @@ def test_bad_bytes_are_errors_or_counted_rejects(tmp_path: Path) -> None:
         read(path, encoding="cp932", documents="line")
     rejects = [i for i in read(path, encoding="cp932", documents="line", max_bad=0.01) if isinstance(i, Reject)]
     assert [item.reason for item in rejects] == ["invalid_cp932"]
-    with pytest.raises(InputError):  # no encoding fits: UTF-8 is tried, and the error names the byte
+    with pytest.raises(InputError) as refused:  # no encoding fits: UTF-8 is tried, and the error names the byte
         read(path, encoding="detect", documents="line")
+    assert "detect" not in refused.value.fix
+    with pytest.raises(InputError, match='`encoding = "detect"`'):
+        read(path, encoding="utf-8", documents="line")
 
 
 def test_utf16_is_read_as_a_whole_file_only(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ class AozoraReader(WholeFileReader):
         try:
             text = data.decode(name)
         except UnicodeDecodeError as error:
-            budget.spend(encoding.undecodable(f"{where}, byte {error.start}", error, option=True))
+            detects, place = self.config.encoding != "detect", f"{where}, byte {error.start}"
+            budget.spend(encoding.undecodable(place, error, option=True, detects=detects))
             reason = f"invalid_{name.replace('-', '')}"
             return self._reject(identity, reason, f"byte {error.start}: {encoding.excerpt_around(error)}")
         return self._document(self._parsed(text, identity, source))
