@@ -54,6 +54,23 @@ def test_one_file_of_many_in_another_encoding(encoding: str, tmp_path: Path) -> 
     assert [doc.text[:6] for doc in Corpus(tmp_path / "c")] == ["これは0番目", "これは1番目", "これは2番目"]
 
 
+def test_a_truncated_input_is_copied_or_fetched_again(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/a.txt.gz").write_bytes(gzip.compress("これは試しの文章であり、十分に長い。\n".encode() * 99))
+    source = '[[corpus.sources]]\nname = "a"\nreader = "text"\npaths = ["downloads/a.txt.gz"]\n'
+    files = f'files = [{{ url = "file://{tmp_path}/there/a.txt.gz" }}]\n'
+    (tmp_path / "r.toml").write_text(f'name = "r"\n[corpus]\nsegmenter = "none"\n{source}{files}', encoding="utf-8")
+    build(tmp_path, f"{COMMAND} corpus fetch r.toml")
+    copy = tmp_path / "downloads/a.txt.gz"
+    copy.write_bytes(copy.read_bytes()[:-20])
+    said = build(tmp_path, f"{COMMAND} corpus build r.toml -o c", code=4)
+    assert "fix:   copy or download it again; if a recipe downloads it, delete it and run `" in said
+    [command] = re.findall(r"delete it and run `(jprep corpus fetch )RECIPE`", said)
+    copy.unlink()
+    build(tmp_path, f"{command} r.toml")
+    build(tmp_path, f"{COMMAND} corpus build r.toml -o c --restart")
+
+
 def test_a_second_fix_of_a_reader_replaces_the_first(tmp_path: Path) -> None:
     (tmp_path / "in").write_text(ROWS + '{"text": \n' + ROWS * 20, encoding="utf-8")
     given = (

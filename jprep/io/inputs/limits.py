@@ -12,8 +12,8 @@ UNCHECKED_BYTES = 64 * MIB
 MAX_RATIO = 250.0
 """Maximum ratio of decompressed to compressed bytes. Japanese text has 5 to 12, page histories about 100."""
 
-DOWNLOAD_AGAIN = "download it again; `jprep corpus fetch` resumes and checks"
-"""The fix for damaged input files."""
+DOWNLOAD_AGAIN = "copy or download it again; if a recipe downloads it, delete it and run `jprep corpus fetch RECIPE`"
+"""The fix for damaged input files: the user's own, or those of a recipe, which `fetch` does not replace."""
 
 
 class BombGuard:
