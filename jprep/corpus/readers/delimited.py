@@ -13,7 +13,7 @@ import msgspec
 
 from jprep.corpus.document import Document
 from jprep.corpus.readers import chunking, encoding
-from jprep.corpus.readers.archives import refuse_tar
+from jprep.corpus.readers.archives import is_spreadsheet, refuse_tar, spreadsheet_error
 from jprep.corpus.readers.fields import FieldConfig, missing_field, other_separator
 from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
@@ -107,6 +107,8 @@ class TsvReader(LineReader):
         """Return the names of the columns, and the offset of the first row; nothing if all lines are blank."""
         if first.start == 0:
             refuse_tar(first.data, path)  # its header, which has no line ends, is in the first row
+            if is_spreadsheet(first.data):
+                raise spreadsheet_error(path, self.name.upper())
         for offset, record in split_quoted(first, path, self._quote, self._limit()):
             data = record.removeprefix(b"\xef\xbb\xbf") if offset == 0 else record
             if not data.strip(b"\r\n"):

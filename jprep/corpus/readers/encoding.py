@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
+from jprep.corpus.readers.archives import is_spreadsheet, spreadsheet_error
 from jprep.corpus.readers.detection import detect_encoding
 from jprep.errors import InputError, Setting
 from jprep.io.inputs.japanese_codecs import CP50221, CP51932
@@ -46,7 +47,7 @@ def _kana_share(data: bytes, encoding: str) -> float:
 
 
 class WrongEncodingError(InputError):
-    """Data that are valid in another encoding: to reject bad records would reject nearly all."""
+    """Data that are valid in another encoding or format: to reject bad records would reject nearly all."""
 
 
 def undecodable(
@@ -61,6 +62,9 @@ def undecodable(
         detects: whether that may be `detect`, and is not: then other files of the source may have other encodings.
         sample: more of the input, for the guess of its encoding; by default, the record.
     """
+    if is_spreadsheet(error.object):
+        found = spreadsheet_error(where, "text")
+        return WrongEncodingError(found.what, where=where, fix=found.fix)
     what = f"byte 0x{error.object[error.start]:02x} is not valid {error.encoding} here ({error.reason})"
     looks = guess_encoding(sample or error.object)
     if looks in ("", "utf-8", error.encoding.replace("_", "-")):

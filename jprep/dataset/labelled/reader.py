@@ -12,6 +12,7 @@ import msgspec
 
 import jprep.io.inputs.japanese_codecs  # noqa: F401 - registers cp51932
 from jprep.config import suggest_name
+from jprep.corpus.readers.archives import SAVE_AS_CSV
 from jprep.corpus.readers.fields import other_separator
 from jprep.errors import ConfigError, InputError, Setting
 
@@ -138,7 +139,7 @@ def read_records(path: Path, config: LabelledConfig, wanted: Sequence[str] = ())
     refuse_directory(path, _READERS)
     reader = _READERS.get(path.suffix)
     if reader is None:
-        fix = f"supported: {', '.join(_READERS)}"
+        fix = SAVE_AS_CSV if path.suffix.lower() in (".xlsx", ".xls") else f"supported: {', '.join(_READERS)}"
         raise ConfigError(f"unknown format of labelled data: {path.suffix or path.name!r}", where=str(path), fix=fix)
     try:
         yield from reader(path, config, wanted)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from jprep.corpus.readers.archives import SAVE_AS_CSV
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import SUFFIXES, expand_patterns, is_local
 
@@ -21,7 +22,7 @@ _TEXT_SUFFIX = ".txt"
 _OTHERS = {
     ".html": "html", ".htm": "html", ".xhtml": "html", ".pdf": "pdf", ".warc": "warc", ".wet": "warc",
     ".json": "json", ".xml": "xml", ".zip": "zip", ".docx": "office", ".doc": "office", ".odt": "office",
-    ".epub": "epub",
+    ".epub": "epub", ".xlsx": "spreadsheet", ".xlsm": "spreadsheet", ".xls": "spreadsheet", ".ods": "spreadsheet",
 }  # fmt: skip
 _MARKS = {
     "html": rb"(?i)\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype\s+html|html)\b",
@@ -47,6 +48,7 @@ _NAMES = {
     "zip": "ZIP archives",
     "office": "files of a word processor",
     "epub": "EPUB files",
+    "spreadsheet": "spreadsheets",
 }
 _FIXES = {
     "mediawiki": "--from wikipedia",
@@ -55,6 +57,7 @@ _FIXES = {
     "zip": "unpack it, and give the files in it",
     "office": "save the text as .txt, in UTF-8",
     "epub": "extract the text",
+    "spreadsheet": SAVE_AS_CSV,
 }
 _MOST_SUFFIXES = 5
 

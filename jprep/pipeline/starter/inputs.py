@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.corpus.readers.archives import refuse_tar
+from jprep.corpus.readers.archives import is_spreadsheet, refuse_tar, spreadsheet_error
 from jprep.corpus.readers.fields import other_separator
 from jprep.errors import ConfigError, JprepError
 from jprep.io.inputs.paths import all_exist, expand_patterns, is_local
@@ -315,6 +315,8 @@ def _head(path: str, size: int = _HEAD) -> bytes:
     with open_input(path) as file:
         head = file.read(size)
     refuse_tar(head, path)
+    if is_spreadsheet(head):
+        raise spreadsheet_error(path, "text")
     return head
 
 

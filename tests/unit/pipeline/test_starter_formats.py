@@ -30,6 +30,8 @@ HTML = "<!DOCTYPE html>\n<p>本文。</p>\n".encode()
         ("law.xml", b'<?xml version="1.0"?><Law/>', "XML", 'reader = "law"'),
         ("a.docx", b"PK\x03\x04", "word processor", "save the text"),
         ("texts.zip", b"PK\x03\x04", "ZIP", "unpack"),
+        ("a.xlsx", b"PK\x03\x04", "spreadsheets", "save it as CSV (UTF-8)"),
+        ("a.XLS", b"\xd0\xcf\x11\xe0", "spreadsheets", "save it as CSV (UTF-8)"),
     ],
 )
 def test_files_of_other_formats_are_not_read_as_text(
@@ -193,13 +195,14 @@ def test_tables_of_one_encoding_and_ascii_are_read_and_several_are_refused(tmp_p
         ("*.jsonl", "--jsonl '*.jsonl'"),
         ("s3://bucket/a.tsv.gz", "--tsv s3://bucket/a.tsv.gz"),
         ("a.html", 'reader = "html"'),
+        ("c.xlsx", "save it as CSV (UTF-8)"),
     ],
 )
 def test_inputs_given_as_text_name_the_option_of_their_format(
     pattern: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("a.txt", "b.jsonl", "a.html"):
+    for name in ("a.txt", "b.jsonl", "a.html", "c.xlsx"):
         Path(name).touch()
     refuse_as_text(["a.txt", "absent.txt", "absent/*.csv.zst", "-", ".", "*"])
     with pytest.raises(ConfigError, match="not plain text") as refused:
