@@ -122,7 +122,6 @@ def check_inputs(recipe: Recipe, steps: list[Step], *, corpus_given: bool = Fals
 
     Raises:
         ConfigError: one does not exist, or lacks a column that its source reads.
-        InputError: the beginning of one is damaged.
     """
     for source in recipe.corpus.sources if "corpus" in steps and not corpus_given else ():
         if not source.files:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from jprep.corpus.config import Source, make_step
 from jprep.corpus.step import Reader
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.paths import expand_patterns, is_local, size_of
 
 _CHECKED_FILES = 1000  # the most files of a source whose heads are read before the build
@@ -34,17 +34,19 @@ def make_reader(source: Source) -> Reader:
 
 
 def check_sources(sources: Iterable[Source]) -> None:
-    """Check that local files have the columns that sources read of them; missing files are left to the build.
+    """Check that local files have the columns that sources read of them.
+
+    Missing and damaged files are left to the build, which knows whether a file has changed since it began.
 
     Raises:
         ConfigError: a column does not exist; see `Reader.check_input`.
-        InputError: a file is damaged or malformed at its beginning.
         MachineError: a file cannot be read.
     """
     for source in sources:
         with contextlib.closing(make_reader(source)) as reader:
             for path in islice(_files_at_hand(source), 1 if source.shards else _CHECKED_FILES):
-                reader.check_input(path)
+                with contextlib.suppress(InputError):
+                    reader.check_input(path)
 
 
 def _files_at_hand(source: Source) -> Iterator[str]:

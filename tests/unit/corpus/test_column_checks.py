@@ -95,6 +95,10 @@ def test_only_the_head_is_read(tmp_path: Path) -> None:
     rows = b"id,text\n" + b"1,a\n" * 1_000_000
     (path := tmp_path / "a.csv.gz").write_bytes(gzip.compress(rows, 0)[:-100_000])
     check_sources(recipe(source(path)).corpus.sources)
-    path.write_bytes(b'id,"te"xt\n' + rows)
+
+
+def test_damaged_files_are_left_to_the_build(tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_bytes(b'id,"te"xt\n1,a\n')
+    check_sources(recipe(source(path)).corpus.sources)
     with pytest.raises(InputError, match="the first line is malformed"):
-        check_sources(recipe(source(path)).corpus.sources)
+        Corpus.build(recipe(source(path)), tmp_path / "out")
