@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
+from typing import Any
 
 from jprep.cli.common.output import note
 from jprep.cli.common.shell_command import current_command
@@ -30,6 +31,8 @@ def end_on_sigterm() -> Iterator[None]:
 def graceful_interrupt() -> Iterator[Callable[[], bool]]:
     """Turn SIGINT and SIGTERM into a request to stop; give a function that returns whether there was one.
 
+    After an interruption both are ignored, since the command only reports it: another Ctrl-C would cut the report off.
+
     Raises:
         Interrupted: after the block, with the command that resumes.
     """
@@ -42,13 +45,19 @@ def graceful_interrupt() -> Iterator[Callable[[], bool]]:
         requested = True
         note("\nfinishing the tasks that are running here; interrupt again to stop at once")
 
-    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers: dict[int, Any] = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: requested
     except (Interrupted, KeyboardInterrupt) as stop:
+        handlers = dict.fromkeys(handlers, signal.SIG_IGN)
+        _set_handlers(handlers)
         if isinstance(stop, Interrupted) and stop.fix:  # an executor whose tasks run elsewhere
             raise
         raise Interrupted("interrupted; finished work is kept", fix=f"to resume:  {current_command()}") from stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _set_handlers(handlers)
+
+
+def _set_handlers(handlers: Mapping[int, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
