@@ -134,7 +134,7 @@ def _several_formats(folder: str, found: dict[str, list[Path]]) -> ConfigError:
     named = ", ".join(f"{kind} ({file})" for kind, file in sorted(files.items()))
     largest = [suffix for suffix in found if _format_of(suffix) == sizes.most_common(1)[0][0]]
     choice = " ".join(f"--input {shlex.quote(pattern)}" for pattern in _patterns(folder, largest))
-    fix = f"choose the files of one format: {choice}"
+    fix = f"choose the files of one format, and add the others to the recipe as further sources: {choice}"
     return ConfigError(f"the directory has files of several formats: {named}", where=folder, fix=fix)
 
 
