@@ -142,9 +142,8 @@ class TsvReader(LineReader):
 
     def _refuse_other_separator(self, names: Sequence[str], path: str) -> None:
         if self.config.header and (found := other_separator(names, self.separator)):
-            what = f"one column found, {names[0]!r}: its separator is {found!r}, not {self.separator!r}"
-            fix = self._separator_fix(found, path)
-            raise ConfigError(what, where=path, fix=fix, setting=Setting("separator", found))
+            fix = self._separator_fix(found.mark, path)
+            raise ConfigError(found.what, where=path, fix=fix, setting=Setting("separator", found.mark))
 
     def _separator_fix(self, found: str, path: str) -> str:
         reader = toml({"use": "csv", **({} if found == "," else {"separator": found})})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -102,10 +102,25 @@ def missing_field(
     return ConfigError(what, where=where, fix=fix, setting=Setting(option, value) if better else None)
 
 
-def other_separator(names: Sequence[str], separator: str) -> str:
-    """Return what separates the columns of a table that seems to have one column, with another separator; or ""."""
-    found = (mark for mark in _SEPARATORS if len(names) == 1 and mark != separator and mark in names[0])
-    return next(found, "")
+class OtherSeparator(NamedTuple):
+    """What separates the columns of a table that seems to have one column.
+
+    Attributes:
+        mark: the separator.
+        what: what is wrong, for an error.
+    """
+
+    mark: str
+    what: str
+
+
+def other_separator(names: Sequence[str], separator: str) -> OtherSeparator | None:
+    """Return what separates the columns of a table that has one column by a separator; None if nothing seems to."""
+    for mark in _SEPARATORS if len(names) == 1 else ():
+        if mark != separator and mark in names[0]:
+            what = f"one column found, {names[0]!r}: its separator is {mark!r}, not {separator!r}"
+            return OtherSeparator(mark, what)
+    return None
 
 
 def _text_lengths(record: Mapping[str, Any]) -> dict[str, int]:

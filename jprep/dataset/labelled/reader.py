@@ -250,10 +250,8 @@ def _distinct(names: list[str], location: str) -> list[str]:
 
 def _refuse_other_separator(names: list[str], path: Path, separator: str) -> None:
     if found := other_separator(names, separator):
-        what = f"one column found, {names[0]!r}: its separator is {found!r}, not {separator!r}"
-        raise InputError(
-            what, where=str(path), fix=_SEPARATOR_FIXES.get((found, path.suffix), "save it with commas, as .csv")
-        )
+        fix = _SEPARATOR_FIXES.get((found.mark, path.suffix), "save it with commas, as .csv")
+        raise InputError(found.what, where=str(path), fix=fix)
 
 
 def _numbered(reader: Any, path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:

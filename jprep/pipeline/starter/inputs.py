@@ -151,8 +151,7 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
     path = _first_with_bytes(paths)
     stored, head = _size(paths), _head(path)
     refuse_other_formats(paths, head)
-    encoding = encoding_of(head, complete=len(head) < _HEAD)
-    text = as_utf8(head, encoding)
+    text = _utf8(head, len(head) < _HEAD)
     many, lines = len(paths) >= _FEW_FILES, text.replace(b"\r\n", b"\n").strip()
     separator = ("blank_line", b"\n\n") if b"\n\n" in lines else ("line", b"\n")
     option = encoding_option(_encodings(paths, path, head), reader, whole_files=many)
@@ -161,7 +160,7 @@ def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str)
         reader={"use": reader, "documents": "file" if many else separator[0], **option},
         size=_scaled(len(text), head, stored) if option else stored,
         documents=len(paths) if many else _scaled(lines.count(separator[1]) + 1, head, stored),
-        alphabet=_alphabet(*itertools.starmap(_utf8, _beginnings(paths, path, head))),
+        alphabet=_alphabet(text, *itertools.starmap(_utf8, _other_beginnings(paths, path, head))),
     )
 
 
@@ -174,20 +173,18 @@ def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text
     option = encoding_option(_encodings(paths, path, head), reader)
     first = _first_line(path, encoding)
     fields = _json_fields(first, path) if reader == "jsonl" else _header_fields(first, reader, path)
-    if reader != "jsonl":
-        _refuse_other_separator(fields, reader, path)
     chosen = _text_field(fields, text_field, path)
 
     def texts_of(beginning: bytes, whole: bool) -> bytes:
         return _json_texts(beginning, chosen, whole=whole) if reader == "jsonl" else _utf8(beginning, whole)
 
-    texts = texts_of(head, len(head) < _HEAD)
+    texts, others = texts_of(head, len(head) < _HEAD), _other_beginnings(paths, path, head)
     return InputSummary(
         paths=named,
         reader={"use": reader, "text": chosen, **option},
         size=_scaled(len(texts), head, stored) if texts and (option or reader == "jsonl") else stored,
         documents=_scaled(head.count(b"\n") or 1, head, stored),
-        alphabet=_alphabet(*(texts_of(each, whole) or each for each, whole in _beginnings(paths, path, head))),
+        alphabet=_alphabet(texts or head, *(texts_of(*each) or each[0] for each in others)),
     )
 
 
@@ -233,23 +230,19 @@ def _json_fields(line: str, path: str) -> list[str]:
 
 
 def _header_fields(line: str, reader: str, path: str) -> list[str]:
+    separator = "\t,"[reader == "csv"]
     try:
-        names = next(csv.reader([line], delimiter="\t,"[reader == "csv"]), [])
+        names = next(csv.reader([line], delimiter=separator), [])
     except csv.Error as error:
         raise ConfigError(f"the first line has no names of columns: {error}", where=path, fix="add them") from error
     if longest := max((len(name) for name in names if len(name) > _LONGEST_NAME), default=0):
         what = f"the first line has no names of columns: a field of it has {longest:,} characters"
         raise ConfigError(what, where=path, fix="add them")
-    return names
-
-
-def _refuse_other_separator(fields: list[str], reader: str, path: str) -> None:
-    separator = "\t,"[reader == "csv"]
-    if found := other_separator(fields, separator):
-        what = f"one column found, {fields[0]!r}: its separator is {found!r}, not {separator!r}"
-        table = toml({"use": "csv", "separator": found})
+    if found := other_separator(names, separator):
+        table = toml({"use": "csv", "separator": found.mark})
         fix = f"save it as CSV with commas, or write a recipe with reader = {table} (docs/readers.md)"
-        raise ConfigError(what, where=path, fix=fix)
+        raise ConfigError(found.what, where=path, fix=fix)
+    return names
 
 
 def _text_field(fields: list[str], wanted: str, path: str) -> str:
@@ -286,12 +279,11 @@ def _encodings(paths: list[str], looked_at: str, head: bytes) -> dict[str, str]:
     return find_encodings(heads())
 
 
-def _beginnings(paths: list[str], looked_at: str, head: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the beginning of a file and, if it is small, those of others from everywhere in the list.
+def _other_beginnings(paths: list[str], looked_at: str, head: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield the beginnings of files from everywhere in a list, if the one that has been looked at is small.
 
     Each comes with whether it is a whole file. What cannot be read is left to the build.
     """
-    yield head, len(head) < _HEAD
     if len(head) == _HEAD:
         return
     others = [path for path in paths[:: -(-len(paths) // _COUNTED)] if path != looked_at and can_seek(path)]
