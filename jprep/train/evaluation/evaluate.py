@@ -37,12 +37,12 @@ from jprep.train.worker.batches import AnySampler, Batches
 class _LabelledFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The keys of `[train.labelled]` that an evaluation takes for files of its own."""
 
-    text: str | msgspec.UnsetType = msgspec.UNSET
-    pair: str | msgspec.UnsetType = msgspec.UNSET
-    label: str | msgspec.UnsetType = msgspec.UNSET
-    header: bool | msgspec.UnsetType = msgspec.UNSET
-    columns: list[str] | msgspec.UnsetType = msgspec.UNSET
-    encoding: Encoding | msgspec.UnsetType = msgspec.UNSET
+    text: str
+    pair: str
+    label: str
+    header: bool
+    columns: list[str]
+    encoding: Encoding
 
 
 class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     batch: int
     precision: Precision
-    labelled: _LabelledFile = _LabelledFile()
+    labelled: _LabelledFile
     backend: dict[str, dict[str, Any]] = {}
 
 
@@ -151,7 +151,9 @@ def _errors_of(run: Path, work: Path) -> Iterator[None]:
 def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping[str, Any]) -> Job:
     """Return the job with the settings of an evaluation, for a backend that may be another one than the run's."""
     options = {backend.name: job.options} if backend.name == job.backend else {}
-    given = {"batch": job.train.batch, "precision": job.train.precision, "backend": options}
+    train = job.train
+    labelled = {name: getattr(train.labelled, name) for name in _LabelledFile.__struct_fields__}
+    given = {"batch": train.batch, "precision": train.precision, "labelled": labelled, "backend": options}
     raw = apply_overrides({"train": msgspec.to_builtins(given)}, settings)
     if set(raw) > {"train"}:
         what = f"an evaluation takes keys of train, not of {', '.join(sorted(set(raw) - {'train'}))}"
@@ -161,8 +163,8 @@ def _with_settings(job: Job, backend: Backend, settings: Sequence[str] | Mapping
         other, fix = min(others), f"give options of {backend.name}, or --backend {min(others)}"
         raise ConfigError(f"the run is evaluated by {backend.name}", where=f"--set train.backend.{other}", fix=fix)
     options = msgspec.to_builtins(backend.read_options(found.backend.get(backend.name, {})))
-    labelled = msgspec.structs.replace(job.train.labelled, **msgspec.to_builtins(found.labelled))
-    section = msgspec.structs.replace(job.train, batch=found.batch, precision=found.precision, labelled=labelled)
+    columns = msgspec.structs.replace(train.labelled, **msgspec.structs.asdict(found.labelled))
+    section = msgspec.structs.replace(train, batch=found.batch, precision=found.precision, labelled=columns)
     return msgspec.structs.replace(job, train=section, backend=backend.name, options=options)
 
 
