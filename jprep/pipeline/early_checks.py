@@ -123,11 +123,11 @@ def check_inputs(recipe: Recipe, steps: list[Step], *, corpus_given: bool = Fals
     Raises:
         ConfigError: one does not exist, or lacks a column that its source reads.
     """
-    for source in recipe.corpus.sources if "corpus" in steps and not corpus_given else ():
+    sources = recipe.corpus.sources if "corpus" in steps and not corpus_given else []
+    for source in sources:
         if not source.files:
             expand_patterns([path for path in source.paths if is_local(path)])
-    if "corpus" in steps and not corpus_given:
-        check_sources(recipe.corpus.sources)
+    check_sources(sources)
     train = recipe.train if "train" in steps else None
     for path in (*train.data, *train.validation_data) if train else ():
         if not Path(path).is_file():

@@ -44,6 +44,7 @@ class _Facts(NamedTuple):
     scan: DocumentScan
     traced: Traced
     replaced: list[Replacement]
+    masked: bool
 
 
 class _Plots(NamedTuple):
@@ -87,7 +88,7 @@ def _gather(given: ReportInput, context: ReportContext) -> _Facts:
     scan = scan_documents(given.path, manifest)
     traced = trace_documents(given.path, manifest, scan.traceable, context.places, masking)
     replaced = replacements(changed_pairs(traced.originals))
-    return _Facts(manifest, steps, gates, rejects, masking.documents(scan), traced, replaced)
+    return _Facts(manifest, steps, gates, rejects, masking.documents(scan), traced, replaced, masking.needed)
 
 
 def _gates(steps: Sequence[FunnelStep]) -> list[Reason]:
@@ -165,7 +166,7 @@ def _step_figures(step: FunnelStep) -> dict[str, Any]:
 def _notes(facts: _Facts) -> list[str]:
     measured, documents = facts.scan.measures.documents, facts.manifest.totals.get("documents", 0)
     reasons = sum(len(step.reasons) for step in facts.steps)
-    notes = [*facts.scan.measures.problems, *([NOTE] if Masking(facts.manifest).needed else [])]
+    notes = [*facts.scan.measures.problems, *([NOTE] if facts.masked else [])]
     if measured < documents:
         notes.append(
             f"Kinds of characters and what the filters measure are those of {measured:,} of the {documents:,}"
