@@ -25,10 +25,11 @@ from jprep.corpus.dedup.near.clusters import NearClusters
 from jprep.corpus.dedup.near.pairs import NearPairs
 from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
 from jprep.corpus.input_files import InputFile, find_inputs
+from jprep.corpus.made_from import in_format, made_from
 from jprep.corpus.stages.inputs import CutInputs, InputsStage
 from jprep.corpus.stages.read import ReadStage, source_index
 from jprep.corpus.stages.read_plan import ReadPlan, licences, needs_dedup, shard_limit
-from jprep.corpus.stages.segment import ClusterFile, RecipeSignals, SegmentStage, describe_segmenter
+from jprep.corpus.stages.segment import ClusterFile, RecipeSignals, SegmentStage
 from jprep.corpus.stages.sources import check_sources, task_id_prefix
 from jprep.corpus.store import (
     DOCUMENTS,
@@ -42,7 +43,7 @@ from jprep.corpus.store import (
     schema_metadata,
 )
 from jprep.engine.consumed import OutputChecks
-from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.fingerprint import fingerprint
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS, HASH_CACHE, STATE
 from jprep.engine.runner import Executor, ProgressReporter, list_outputs, sum_counts
@@ -112,37 +113,6 @@ def stage_names(config: CorpusConfig) -> list[str]:
     return [InputsStage.name, ReadStage.name, *dedup, HashIds.name, FindRepeatedIds.name]
 
 
-def expected_made_from(recipe: CorpusRecipe, cache: Path) -> dict[str, Any]:
-    """Return the `made_from` of the manifest that a build would write, without building.
-
-    Args:
-        recipe: the recipe of the corpus.
-        cache: file that caches the hashes of the inputs.
-
-    Raises:
-        ConfigError: an input or a step does not exist.
-    """
-    inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
-    tests = [find_inputs(each, cache) for each in recipe.corpus.decontaminate]
-    with closing(ReadPlan(recipe.corpus, inputs, recipe.name, tests)) as plan:
-        return _made_from(recipe, plan)
-
-
-def _made_from(recipe: CorpusRecipe, plan: ReadPlan) -> dict[str, Any]:
-    made_from: dict[str, Any] = {"documents": plain(plan.fields)}
-    if needs_dedup(recipe.corpus):
-        made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
-    return made_from
-
-
-def _in_format(made_from: dict[str, Any], form: int) -> dict[str, Any]:
-    """Return the `made_from` that a finished corpus of another format has for the same rows."""
-    if form == FORMAT:
-        return made_from
-    documents = {key: value for key, value in made_from["documents"].items() if key != "about"}
-    return made_from | {"documents": documents | {"format": form}}
-
-
 class _Build:
     """One call of `build`. The output directory is locked."""
 
@@ -176,7 +146,7 @@ class _Build:
         self._inputs = [self._find(source, cache, fresh=restart) for source in corpus.sources]
         tests = [find_inputs(each, cache, fresh=restart) for each in corpus.decontaminate]
         with closing(ReadPlan(corpus, self._inputs, self._recipe.name, tests)) as plan:
-            self._made_from = _made_from(self._recipe, plan)
+            self._made_from = made_from(self._recipe, plan)
             self._own_ids = plan.sources_with_own_ids()
             if restart:
                 self._out.restart()
@@ -209,7 +179,7 @@ class _Build:
             fix = "choose another -o, or build again with --restart"
             what, options = "cannot compare a finished corpus with a pipe", ("-o", "--restart")
             raise MismatchError(what, where=str(self._folder), fix=fix, options=options)
-        expected = _in_format(self._made_from, manifest.format)
+        expected = in_format(self._made_from, manifest.format)
         self._out.verify(expected, manifest.made_from, manifest.files, "build the corpus again with --restart")
         return manifest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from jprep.dataset.manifest import (
     read_dataset,
 )
 from jprep.dataset.mix import WHERE, check_sources, packed_parts
+from jprep.dataset.mix_parts import MixPart
 from jprep.dataset.preprocessing.commit import CommitStage, files_of
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
@@ -138,19 +140,37 @@ class PackPlan:
 
     def _fields(self) -> dict[str, Any]:
         """Return the fingerprint fields."""
-        manifest, tokenizer = self.corpus.manifest, self.tokenizer
-        shards = fingerprint({"sha256": [shard.sha256 for shard in manifest.parts]})
         fields = {
             "format": FORMAT,
             "encoding": VERSION,
-            "corpus": {"fingerprint": manifest.fingerprint, "files": shards},
-            "tokenizer": {"fingerprint": tokenizer.card.fingerprint, "files": _model_files(tokenizer)},
-            "segmenter": manifest.segmenter,
+            "corpus": corpus_fields(self.corpus),
+            "tokenizer": tokenizer_fields(self.tokenizer),
+            "segmenter": self.corpus.manifest.segmenter,
             "config": _fingerprinted(self.config),
             "libraries": {name: version(name) for name in _LIBRARIES},
         }
         by_text = {"split_by_text": self.splitting.by_text} if self.splitting.by_text else {}
-        return fields | by_text | ({"mix": {"parts": self.parts}} if self.parts else {})
+        return fields | by_text | _part_fields(self.parts)
+
+
+def corpus_fields(corpus: Corpus) -> dict[str, str]:
+    """Return what the fingerprint of a dataset has of its corpus."""
+    shards = fingerprint({"sha256": [shard.sha256 for shard in corpus.manifest.parts]})
+    return {"fingerprint": corpus.manifest.fingerprint, "files": shards}
+
+
+def tokenizer_fields(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return what the fingerprint of a dataset has of its tokenizer."""
+    return {"fingerprint": tokenizer.card.fingerprint, "files": _model_files(tokenizer)}
+
+
+def option_fields(config: DatasetConfig, sources: Iterable[str]) -> dict[str, Any]:
+    """Return what the fingerprint of a dataset has of its options, for a corpus with these sources."""
+    return {"config": _fingerprinted(config)} | _part_fields(packed_parts(config.mix, sources))
+
+
+def _part_fields(parts: list[MixPart]) -> dict[str, Any]:
+    return {"mix": {"parts": parts}} if parts else {}
 
 
 def _fingerprinted(config: DatasetConfig) -> dict[str, Any]:

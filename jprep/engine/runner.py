@@ -26,6 +26,9 @@ from jprep.io.verified_files import read_if_exists
 
 _log = logging.getLogger(__name__)
 
+STAGE_JSON = "stage.json"
+"""The file in the folder of a stage that says what the stage is made from."""
+
 RECEIPTS = "receipts"
 """The folder of receipts, in the folder of a stage."""
 
@@ -184,7 +187,7 @@ def _interned(receipt: Receipt) -> Receipt:
 
 def _record_stage(stage: Stage, state: Path) -> str:
     """Write the stage's manifest, or verify that the existing one is the same; return the fingerprint."""
-    ours, path = plain(stage.fields()), state / "stage.json"
+    ours, path = plain(stage.fields()), state / STAGE_JSON
     mark = fingerprint(ours)
     if theirs := read_made_from(path):
         refuse_mismatch(ours, theirs, state)

@@ -20,8 +20,9 @@ from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError
 from jprep.pipeline.early_checks import check_given, check_steps, check_work
+from jprep.pipeline.existing_outputs import check_existing
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
-from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
+from jprep.pipeline.output_paths import WORK, MadeStep, OutputPaths, output_paths
 from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.run_result import RunResult
 from jprep.pipeline.steps import Step, fix_other_work, missing_section, pending_downloads, select_steps
@@ -104,6 +105,12 @@ class RunPlan(NamedTuple):
         if step == "export":
             return self.run / ("" if self.runs == [self.run] else "fold-*") / EXPORT
         return self.run if step == "train" else getattr(self.paths, step)
+
+    @property
+    def own_steps(self) -> list[MadeStep]:
+        """The steps before the training whose outputs are not given."""
+        made: tuple[MadeStep, ...] = ("corpus", "tokenizer", "dataset")
+        return [step for step in made if step in self.steps and not (step == "corpus" and self.corpus_given)]
 
     def pending_downloads(self) -> list[Download]:
         """Return what will be downloaded."""
@@ -287,6 +294,7 @@ def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
         plan_submission(plan, reporter.command())  # checks [train.submit]
     if plan.scale and "corpus" in plan.steps and not plan.corpus_given:
         plan = plan._replace(recipe=with_tiny_inputs(plan.recipe, plan.downloads, reporter.note))
+    check_existing(plan.recipe, plan.own_steps, plan.paths)
     code = next((code for step in plan.steps if (code := run_step(plan, step, reporter))), 0)
     done = not code and "export" in plan.steps
     exports = [folder for each in plan.runs if (folder := find_default_export(each))] if done else []

@@ -88,6 +88,15 @@ def _kind_of(config: TokenizerConfig) -> type[Training]:
     return ExtensionTraining
 
 
+def option_fields(config: TokenizerConfig) -> dict[str, Any]:
+    """Return what the fingerprint of a tokenizer has of its options; nothing if it extends another tokenizer.
+
+    Raises:
+        ConfigError: a file of required pieces cannot be read.
+    """
+    return {} if config.extended else {"config": _without_sources(resolve_required(config))}
+
+
 def tokenizer_directory(folder: Path, files: tuple[str, ...] = FILES) -> OutputDirectory:
     """Return the output directory of a tokenizer, with the names of its files."""
     return OutputDirectory(folder, TOKENIZER, files=(*files, README))
@@ -149,7 +158,7 @@ class Training:
 
     def _without_places(self) -> TokenizerConfig:
         """Return the config without what `material` has: the contents of the sources, wherever they are."""
-        return msgspec.structs.replace(self._config, sources=msgspec.UNSET)
+        return _without_sources(self._config)
 
     def _for_raw_text(self, step: dict[str, Any] | None) -> dict[str, Any] | None:
         """Return a step if the tokenizer needs it to segment raw text."""
@@ -245,6 +254,10 @@ class Training:
         failpoint("tokenizer.moved")
         self._out.seal(card)
         return card
+
+
+def _without_sources(config: TokenizerConfig) -> TokenizerConfig:
+    return msgspec.structs.replace(config, sources=msgspec.UNSET)
 
 
 def _in_thread(work: Callable[[], T]) -> T:

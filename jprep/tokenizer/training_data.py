@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from jprep.corpus.api import Corpus
-from jprep.corpus.build import build, expected_made_from
+from jprep.corpus.build import build
 from jprep.corpus.config import CorpusRecipe
+from jprep.corpus.made_from import expected_made_from
 from jprep.corpus.store import MANIFEST, segmenter_of
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.runner import Executor, ProgressReporter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -103,6 +104,7 @@ def _notes_of_dry_run(plan: RunPlan) -> list[str]:
     from jprep.errors import ConfigError, MachineError
     from jprep.hub.location import is_hub_name
     from jprep.pipeline.early_checks import check_inputs
+    from jprep.pipeline.existing_outputs import check_existing
     from jprep.pipeline.run import check_plan
 
     tokenizer = str(plan.paths.tokenizer)
@@ -110,6 +112,8 @@ def _notes_of_dry_run(plan: RunPlan) -> list[str]:
     try:
         check_plan(plan, here=False)
         check_inputs(plan.recipe, plan.steps, corpus_given=plan.corpus_given)
+        if not plan.scale:  # the embedded sample, which is used if no server answers, changes some options
+            check_existing(plan.recipe, plan.own_steps, plan.paths)
     except MachineError as error:
         notes.append(f"this machine cannot do it: {error.what}; {error.fix}")
     except ConfigError as error:
@@ -127,9 +131,33 @@ def _show_plan(plan: RunPlan, notes: list[str]) -> None:
         part = "the first megabytes of " if download.partial else ""
         echo(f"  {'fetch':<10} {download.path}  from {part}{download.url}")
     for step, line in summarize_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given):
-        echo(f"  {step:<10} {plan.output(step)}  {line}")
+        echo(f"  {step:<10} {plan.output(step)}  {line}{_existing_work(plan, step)}")
     for text in (*plan.notes, *notes):
         echo(f"  {'note':<10} {text}")
+
+
+def _existing_work(plan: RunPlan, step: Step) -> str:
+    """Return how far a step was done before, as the end of its line; "" for one that was not begun."""
+    from jprep.pipeline.existing_outputs import progress_of
+
+    if step == "train":
+        return "; ".join(["", *_existing_runs(plan.runs)])
+    progress = progress_of(step, plan.output(step)) if step in plan.own_steps else "new"
+    return "" if progress == "new" else f"; {progress}"
+
+
+def _existing_runs(runs: Sequence[Path]) -> list[str]:
+    """Return how far the runs of a training are, as one phrase; none if there are no runs."""
+    from jprep.train.results.summary import summarize_run
+    from jprep.train.run.directory import JOB
+
+    found = [summarize_run(run) for run in runs if (run / JOB).exists()]
+    finished = [run for run in found if run.state == "finished"]
+    if not found:
+        return []
+    if len(runs) > 1:
+        return [f"{len(finished)} of {len(runs)} folds finished"]
+    return ["finished" if finished else f"at step {found[0].step:,} of {found[0].steps:,}"]
 
 
 def _stages(plan: RunPlan) -> list[tuple[Path, list[str]]]:

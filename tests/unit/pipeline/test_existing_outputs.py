@@ -1,0 +1,109 @@
+"""Existing outputs of a recipe are compared with it before the first step."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import jprep
+from jprep import samples
+from jprep.errors import MismatchError
+from jprep.pipeline.existing_outputs import check_existing, progress_of
+from jprep.pipeline.output_paths import MadeStep
+from jprep.pipeline.run import RunPlan, RunReporter, plan_run
+from jprep.pipeline.steps import Step
+
+SMALL: Mapping[str, object] = {
+    "corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1400,
+}  # fmt: skip
+
+
+class Started(RunReporter):
+    """Records the steps that begin."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def step_started(self, plan: RunPlan, step: Step) -> None:
+        self.steps.append(step)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return samples.write_sample(tmp_path)
+
+
+@pytest.fixture
+def finished(recipe: Path) -> Path:
+    """Return a recipe whose outputs up to the dataset are finished."""
+    jprep.run(recipe, set=SMALL, until="dataset", workers=1)
+    return recipe
+
+
+def _refused(recipe: Path, **changed: object) -> str:
+    """Run a recipe with other options; return the error, which comes before the first step."""
+    reporter = Started()
+    settings = SMALL | {key.replace("__", "."): value for key, value in changed.items()}
+    with pytest.raises(MismatchError) as caught:
+        jprep.run(recipe, set=settings, until="dataset", workers=1, reporter=reporter)
+    assert reporter.steps == []
+    return f"{caught.value.where}: {caught.value.what}; {caught.value.fix}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "step", "what"),
+    [
+        ("corpus__dedup__lines", False, "corpus", "dedup.line_min_chars"),
+        ("corpus__splitter", "none", "corpus", "splitter: was rules, is none"),
+        ("tokenizer__vocab_size", 1300, "tokenizer", "vocab_size: was 1400, is 1300"),
+        ("dataset__validation", 0.25, "dataset", "validation: was"),
+        ("dataset__mix", {"parts": [{"name": "all"}], "weights": {"all": 1}}, "dataset", "mix"),
+    ],
+)
+def test_other_options_are_refused_before_the_first_step(
+    finished: Path, key: str, value: object, step: str, what: str
+) -> None:
+    error = _refused(finished, **{key: value})
+    assert what in error and f"delete work/quickstart/{step} to repeat this step" in error
+
+
+def test_outputs_of_another_corpus_are_refused_before_the_first_step(finished: Path) -> None:
+    other = SMALL | {"corpus.dedup.lines": False}
+    shutil.rmtree("work/quickstart/corpus")
+    jprep.run(finished, set=other, until="corpus", workers=1)
+    error = _refused(finished, corpus__dedup__lines=False)
+    assert "work/quickstart/tokenizer: this directory has different work: the corpus is a different one" in error
+
+
+def test_a_tokenizer_may_be_finished_before_its_corpus_is_built_again(finished: Path) -> None:
+    shutil.rmtree("work/quickstart/corpus")
+    reporter = Started()
+    jprep.run(finished, set=SMALL, until="dataset", workers=1, reporter=reporter)
+    assert reporter.steps == ["corpus", "tokenizer", "dataset"]
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "key", "value", "what"),
+    [
+        ("corpus.sealing", "corpus.dedup.lines", False, "dedup.line_min_chars"),
+        ("tokenizer.counted", "tokenizer.vocab_size", 1300, "vocab_size: was 1400, is 1300"),
+    ],
+)
+def test_unfinished_work_is_compared(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch, failpoint: str, key: str, value: object, what: str
+) -> None:
+    monkeypatch.setattr("jprep.io.failpoints._passed", 0)
+    monkeypatch.setattr("jprep.io.failpoints._ACTIVE", f"{failpoint}=raise")
+    with pytest.raises(RuntimeError):
+        jprep.run(recipe, set=SMALL, until="dataset", workers=1)
+    plan = plan_run(recipe, set=SMALL | {key: value}, until="dataset")
+    with pytest.raises(MismatchError, match=what):
+        check_existing(plan.recipe, plan.own_steps, plan.paths)
+    step: MadeStep = "corpus" if failpoint.startswith("corpus") else "tokenizer"
+    assert progress_of(step, plan.output(step)) == "begun"
+    same = plan_run(recipe, set=SMALL, until="dataset")
+    check_existing(same.recipe, same.own_steps, same.paths)
