@@ -27,6 +27,7 @@ import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally, Verdict
 from jprep.io.inputs.limits import MAX_RATIO
+from jprep.io.inputs.paths import short_names
 from jprep.io.inputs.streams import is_plain
 from jprep.plugins.files import PROVENANCE
 
@@ -120,7 +121,8 @@ class Shard(msgspec.Struct, frozen=True):
         weight: size in compressed bytes, for progress.
         data: the bytes of the shard, if the input cannot be read from the middle (a pipe, gzip, xz, zstd). The build
             caches them: tasks are sent without them.
-        hints: what the reader found at the beginning of the file and needs for each shard.
+        hints: what the reader found at the beginning of the file and needs for each shard. The build adds `name`: a
+            name of the file that is unique among the inputs.
     """
 
     path: str
@@ -130,6 +132,10 @@ class Shard(msgspec.Struct, frozen=True):
     weight: int = 0
     data: bytes | None = None
     hints: dict[str, str] = {}
+
+    def id_prefix(self, source: str) -> str:
+        """Return the beginning of ids that are unique if the rest is unique in the file: names of source and file."""
+        return f"{source}:{self.hints.get('name') or short_names([self.path])[self.path]}"
 
 
 class RecordScan(msgspec.Struct, frozen=True):

@@ -259,6 +259,12 @@ def test_a_suite_without_samples_fails_with_a_hint(suite: type[Any], attributes:
     assert any(missing in str(error) for error in found.values()), found
 
 
+def test_positions_as_ids_have_to_name_the_file() -> None:
+    attributes = {"ids_are_positions": property(lambda self: True)}
+    broken = failures(type("Suite", (LinesSuite,), {"step": type("PositionLines", (Lines,), attributes)}))
+    assert list(broken) == ["test_ids_of_positions_name_the_file"]
+
+
 def test_a_filter_may_only_drop_lines() -> None:
     attributes = {"step": Digits, "kept": ("文書",), "trimmed": (("文\n12", "文"),)}
     assert failures(type("Trimming", (FilterSuite,), attributes)) == {}

@@ -17,7 +17,7 @@ from jprep.corpus.readers.archives import is_spreadsheet, refuse_tar, spreadshee
 from jprep.corpus.readers.fields import FieldConfig, missing_field, other_separator
 from jprep.corpus.readers.lines import LineConfig, LineReader
 from jprep.corpus.readers.quoted_records import read_chunks, split_quoted
-from jprep.corpus.readers.record_reader import ErrorBudget, Item, RecordLocation, id_prefix
+from jprep.corpus.readers.record_reader import ErrorBudget, Item, RecordLocation
 from jprep.corpus.step import Positive, RecordScan, Shard
 from jprep.errors import ConfigError, InputError, Setting
 from jprep.io.inputs.limits import MAX_RATIO
@@ -169,7 +169,7 @@ class TsvReader(LineReader):
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
         names, begin = msgspec.json.decode(shard.hints["columns"], type=list[str]), int(shard.hints["begin"])
-        prefix = id_prefix(shard, source)
+        prefix = shard.id_prefix(source)
         for offset, record in split_quoted(self._rows(shard), shard.path, self._quote, self._limit()):
             data = self._without_bom(record) if offset == 0 else record
             if offset >= begin and data.strip(b"\r\n"):

@@ -21,7 +21,6 @@ from jprep.corpus.readers.record_reader import (
     RecordConfig,
     RecordLocation,
     RecordReader,
-    id_prefix,
 )
 from jprep.corpus.step import Positive, RecordScan, Shard
 from jprep.errors import InputError, Setting
@@ -129,7 +128,7 @@ class LineReader(RecordReader):
         """Return hints from the head of the input. `documents` is the separator, a key of `chunking.SEPARATORS`."""
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
-        start, whole = id_prefix(shard, source), shard.hints["documents"] == "file"
+        start, whole = shard.id_prefix(source), shard.hints["documents"] == "file"
         for offset, record in self._records(shard, whole=whole):
             data = self._without_bom(record) if offset == 0 else record
             data = data.lstrip(b"\r\n") if self.as_is and not whole else data  # what separates records is not text

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from jprep.corpus.readers import encoding
 from jprep.corpus.readers.fields import FieldConfig, get_field, make_document, missing_field
-from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordLocation, RecordReader, id_prefix
+from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordLocation, RecordReader
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN
@@ -80,7 +80,7 @@ class ParquetReader(RecordReader):
             row = sum(file.metadata.row_group(i).num_rows for i in range(shard.start))
             wanted = list(range(shard.start, shard.end))
             for batch in file.iter_batches(_ROWS, wanted, columns=self.config.names()):
-                start = id_prefix(shard, source)
+                start = shard.id_prefix(source)
                 for row_number, record in enumerate(_rows(batch), row):
                     location = RecordLocation(shard.path, row_number, f"{start}:{row_number}", source)
                     yield self._item(record, location, budget), record

@@ -14,7 +14,6 @@ from jprep.corpus.document import SENTENCE, WORD, Document, Reject
 from jprep.corpus.readers.encoding import WrongEncodingError
 from jprep.corpus.step import Positive, Reader, Shard, Share, StepConfig
 from jprep.errors import InputError, Setting
-from jprep.io.inputs.paths import short_names
 
 MB = 1_000_000
 _EXCERPT = 80
@@ -162,11 +161,3 @@ class RecordReader(Reader):
             text = characters.sub("", text)
             self.tally["control.deleted"] += before - len(text)
         return text
-
-
-def id_prefix(shard: Shard, source: str) -> str:
-    """Return the prefix of the ids of a shard: the names of the source and the file.
-
-    The build sets the hint `name` to a name that is unique among the inputs (`jprep.io.inputs.paths.short_names`).
-    """
-    return f"{source}:{shard.hints.get('name') or short_names([shard.path])[shard.path]}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from jprep.corpus.readers.archives import TAR_HEAD, refuse_tar
-from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordReader, id_prefix
+from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordReader
 from jprep.corpus.step import Positive, Shard, Share, StepConfig
 from jprep.errors import InputError, Setting
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, BombGuard
@@ -111,7 +111,7 @@ class WholeFileReader(RecordReader):
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
         data = self._content(shard.path) if shard.data is None else shard.data
-        prefix = id_prefix(shard, source)
+        prefix = shard.id_prefix(source)
         if not data.startswith(_ZIP):
             yield from self._file_items(data, shard.path, prefix, source, budget)
             return

@@ -14,13 +14,14 @@ A step is tested by a subclass:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.step import Shard
+from jprep.corpus.step import Reader, Shard
 from jprep.errors import ConfigError
 from jprep.testing.conformance.step import MARKS, StepSuite, is_identifier
 
@@ -76,6 +77,13 @@ class ReaderSuite(StepSuite):
         parts = {shard.index: list(self.make().read(shard, "sample")) for shard in reversed(sent)}
         assert [item for index in sorted(parts) for item in parts[index]] == whole
 
+    def test_ids_of_positions_name_the_file(self, tmp_path: Path) -> None:
+        """If ids are positions, which the build does not look for repetitions in, two files share none."""
+        path, reader = self.write(tmp_path), self.make()
+        if reader.ids_are_positions:
+            ids = [{doc.id for doc in _documents_named(reader, path, name)} for name in ("one", "other")]
+            assert not ids[0] & ids[1], "ids are repeated in other files: begin them with shard.id_prefix(source)"
+
     def test_texts_are_clean(self, tmp_path: Path) -> None:
         """Texts hold none of jprep's own marks and no carriage return, and are not empty."""
         for item in self._read(self.write(tmp_path)):
@@ -100,3 +108,10 @@ class ReaderSuite(StepSuite):
             assert path in str(error)
             return
         raise AssertionError("a missing file was read")
+
+
+def _documents_named(reader: Reader, path: str, name: str) -> Iterator[Document]:
+    """Yield the documents of an input, whose file has a name as the build gives it."""
+    for shard in reader.shards(path):
+        named = msgspec.structs.replace(shard, hints=shard.hints | {"name": name})
+        yield from (item for item in reader.read(named, "sample") if isinstance(item, Document))

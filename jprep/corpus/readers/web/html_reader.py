@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jprep.corpus.readers.record_reader import ErrorBudget, Item, id_prefix
+from jprep.corpus.readers.record_reader import ErrorBudget, Item
 from jprep.corpus.readers.web.http import HTML, Capture
 from jprep.corpus.readers.web.page_reader import PageConfig, PageReader
 from jprep.corpus.readers.whole_files import read_whole, whole_file_shard
@@ -36,4 +36,4 @@ class HtmlReader(PageReader):
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, str]]:
         data = self._content(shard.path) if shard.data is None else shard.data
-        yield self._page(Capture(body=data, kind=HTML[0]), id_prefix(shard, source), source)
+        yield self._page(Capture(body=data, kind=HTML[0]), shard.id_prefix(source), source)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, id_prefix
+from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item
 from jprep.corpus.readers.web.http import capture_of
 from jprep.corpus.readers.web.page_reader import PageConfig, PageReader
 from jprep.corpus.readers.web.records import (
@@ -132,7 +132,7 @@ class WarcReader(PageReader):
                 yield record
 
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
-        prefix = id_prefix(shard, source)
+        prefix = shard.id_prefix(source)
         for record in self._records(shard):
             identity = f"{prefix}:{record.position}"
             capture = capture_of(record, self._page_bytes())
