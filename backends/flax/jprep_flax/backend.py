@@ -59,6 +59,7 @@ class Flax(Backend):
             target=layout.target,
             smaller=layout.smaller,
             vocabulary=layout.vocabulary,
+            divided=layout.divided,
             notes=_notes(job, run, layout),
             settings=worker_settings(layout),
         )
@@ -73,7 +74,4 @@ def _notes(job: Job, run: Path, layout: Layout) -> tuple[str, ...]:
     if layout.vocabulary > (ids := job.model["vocab_size"]):
         what = f"the token embedding has {layout.vocabulary} rows, {layout.vocabulary - ids} more than there are ids"
         notes.append(f"{what}: these are excluded from the softmax and not exported")
-    if layout.divided:
-        what = "a new checkpoint needs twice its disk space until the pieces are joined"
-        notes.append(f"processes write pieces of weights: {what}")
     return (*notes, *([multihost_note(run, layout.processes)] if layout.coordinator else []))

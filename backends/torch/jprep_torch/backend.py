@@ -70,6 +70,7 @@ class Torch(Backend):
             target=layout.target,
             smaller=layout.smaller,
             vocabulary=job.train.model.padded(job.model["vocab_size"]),
+            divided=layout.shard,
         )
 
 

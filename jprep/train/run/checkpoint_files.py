@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -169,6 +170,48 @@ def _write_joined(folder: Path, weights: TensorPieces, averages: TensorPieces, p
         own_averages = {name: shape for name, shape in averages.shapes.items() if name.partition(".")[2] in own}
         write_part(folder, WEIGHTS, own, weights.blocks, part, parts)
         write_part(folder, OPTIMIZER, own_averages, averages.blocks, part, parts)
+
+
+class Snapshot(NamedTuple):
+    """The part of a checkpoint that one process writes.
+
+    Attributes:
+        weights: weights by transformers' names, or pieces of them by their keys.
+        averages: the optimizer's averages as `m.NAME` and `v.NAME`, or pieces of them.
+        shapes: shapes of all weights of the checkpoint, and of all averages.
+        progress: number of updates and the loss scale.
+        rank: number of this process.
+        world: number of processes.
+        divided: whether these are pieces.
+    """
+
+    weights: Mapping[str, Floats]
+    averages: Mapping[str, Floats]
+    shapes: tuple[dict[str, Shape], dict[str, Shape]]
+    progress: TrainProgress
+    rank: int = 0
+    world: int = 1
+    divided: bool = False
+
+    def write(self, folder: Path) -> None:
+        """Write the files of this process.
+
+        Raises:
+            OSError: the disk is full or not writable.
+        """
+        for kind, tensors, shapes in zip((WEIGHTS, OPTIMIZER), self[:2], self.shapes, strict=True):
+            if self.divided:
+                write_pieces(folder, kind, shapes, tensors, self.rank, self.world)
+            else:
+                own = {name: shapes[name] for name in tensors}
+                write_part(folder, kind, own, blocks_of(tensors), self.rank, self.world)
+        if not self.rank:
+            write_progress(folder, self.progress)
+
+
+def blocks_of(tensors: Mapping[str, Floats]) -> Blocks:
+    """Return what yields each tensor whole."""
+    return lambda name: [tensors[name]]
 
 
 def write_from_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, *, first: bool) -> None:

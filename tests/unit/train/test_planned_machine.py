@@ -147,7 +147,7 @@ def job(*, parameters: int = 10**9, ids: int = 50_000, pad: int = 0, batch: int 
     return SimpleNamespace(train=section, model={"vocab_size": ids}, parameters=parameters, backend="mine", samples=9)
 
 
-def plan(target: Target | None = None, processes: int = 8, rows: int = 8, **more: int) -> Plan:
+def plan(target: Target | None = None, processes: int = 8, rows: int = 8, **more: Any) -> Plan:
     return Plan((), {}, processes, rows, 1, 0, target=target, **more)  # type: ignore[arg-type]
 
 
@@ -161,6 +161,12 @@ def test_the_disk_holds_kept_checkpoints_and_the_one_being_written(tmp_path: Pat
     found = estimate_storage(job(keep_last=2, keep_best=1), plan(gpus()), HERE, tmp_path / "no" / "run")
     assert found.checkpoint == 12 * 10**9 and found.total == (3 + 1) * 12 * 10**9 + 4 * 10**9
     assert "52.00 GB for 3 checkpoints of 12.00 GB" in found.text and "free" not in found.text and not found.warning
+
+
+def test_the_disk_holds_the_parts_that_are_joined(tmp_path: Path) -> None:
+    whole, parts = (estimate_storage(job(), plan(gpus(), divided=divided), HERE, tmp_path) for divided in (False, True))
+    assert parts.total - whole.total == parts.checkpoint == whole.checkpoint
+    assert "one being written (and the parts that it is joined from) and the initial weights" in parts.text
 
 
 def test_the_disk_holds_the_state_of_a_training_that_is_continued(tmp_path: Path) -> None:

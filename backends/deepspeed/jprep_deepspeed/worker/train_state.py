@@ -95,6 +95,9 @@ class TrainState:
         progress = TrainProgress(self._updates, self._scale.factor, self._scale.good_steps)
         save(folder, self._parallel, progress, self._context)
 
+    def copy(self) -> None:
+        """Return None: tensors are gathered, which all processes do in the same order as they train."""
+
     def _forward(self, model: Any, inputs: ModelInputs) -> ModelResult:
         """Compute the loss, with autocast in stage 0; in other stages weights are in half precision already."""
         with self._context.autocast("fp32" if self._parallel.stage else self._job.train.precision):

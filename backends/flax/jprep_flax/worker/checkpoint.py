@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
@@ -23,14 +22,10 @@ from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.run.checkpoint_files import (
     AVERAGES,
-    OPTIMIZER,
-    WEIGHTS,
+    Snapshot,
     TrainProgress,
     average_shapes,
     tensors_of_part,
-    write_part,
-    write_pieces,
-    write_progress,
 )
 from jprep_flax.models import weights
 from jprep_flax.models.sharding import Index, local_shards, shard_holders
@@ -40,47 +35,6 @@ from jprep_flax.worker.optimizer import StateArrays
 
 Shards = dict[str, list[Index]]
 """Name of a tensor → the shards of its array from which a process copies it, or its part of it."""
-
-
-class Snapshot(NamedTuple):
-    """The part of a checkpoint that one process writes.
-
-    Attributes:
-        weights: weights by transformers' names, or pieces of them by their keys.
-        averages: the optimizer's averages as `m.NAME` and `v.NAME`, or pieces of them.
-        shapes: shapes of all weights of the checkpoint, and of all averages.
-        progress: number of updates and the loss scale.
-        rank: number of this process.
-        world: number of processes.
-        divided: whether these are pieces.
-    """
-
-    weights: dict[str, Floats]
-    averages: dict[str, Floats]
-    shapes: tuple[dict[str, Shape], dict[str, Shape]]
-    progress: TrainProgress
-    rank: int
-    world: int
-    divided: bool = False
-
-    def write(self, folder: Path) -> None:
-        """Write the files of this process.
-
-        Raises:
-            OSError: the disk is full or not writable.
-        """
-        for kind, tensors, shapes in zip((WEIGHTS, OPTIMIZER), self[:2], self.shapes, strict=True):
-            if self.divided:
-                write_pieces(folder, kind, shapes, tensors, self.rank, self.world)
-            else:
-                own = {name: shapes[name] for name in tensors}
-                write_part(folder, kind, own, _blocks_of(tensors), self.rank, self.world)
-        if not self.rank:
-            write_progress(folder, self.progress)
-
-
-def _blocks_of(tensors: Mapping[str, Floats]) -> Callable[[str], list[Floats]]:
-    return lambda name: [tensors[name]]
 
 
 class _Share(NamedTuple):

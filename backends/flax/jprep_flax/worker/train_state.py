@@ -21,7 +21,7 @@ from jprep.train.job.config import Job
 from jprep.train.optimization.layer_decay import rate_factors
 from jprep.train.optimization.loss_scale import initial_loss_scale
 from jprep.train.optimization.muon import uses_muon
-from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, TrainProgress
+from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, Snapshot, TrainProgress
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
 from jprep_flax.models.dropout import choose_masks
@@ -29,7 +29,7 @@ from jprep_flax.models.loss import class_loss
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.models.sharding import BATCH_AXES
 from jprep_flax.planning.layout import Layout
-from jprep_flax.worker.checkpoint import Snapshot, snapshot
+from jprep_flax.worker.checkpoint import snapshot
 from jprep_flax.worker.distributed import DistributedContext
 from jprep_flax.worker.optimizer import StateArrays, UpdateKind, apply_update
 from jprep_flax.worker.profiling import OPTIMIZER_SCOPE

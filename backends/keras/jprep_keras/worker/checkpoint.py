@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple
-
-from jprep.io.safetensors_file import Floats
-from jprep.train.run.checkpoint_files import OPTIMIZER, WEIGHTS, TrainProgress, write_part, write_progress
+from jprep.train.run.checkpoint_files import AVERAGES, Snapshot, TrainProgress
 from jprep_keras.worker.optimizer import StateArrays
 
 
-class Snapshot(NamedTuple):
-    """A checkpoint in memory.
+def snapshot_of(state: StateArrays) -> Snapshot:
+    """Return what a checkpoint has of weights, AdamW's averages and progress.
 
-    Attributes:
-        state: weights and AdamW's averages by transformers' names, and progress, as numpy arrays.
+    Args:
+        state: these as numpy arrays, by transformers' names.
     """
-
-    state: StateArrays
-
-    def write(self, folder: Path) -> None:
-        """Write the files.
-
-        Raises:
-            OSError: the disk is full or not writable.
-        """
-        state = self.state
-        averages = {f"{mark}.{name}": array for mark in ("m", "v") for name, array in getattr(state, mark).items()}
-        _write(folder, WEIGHTS, state.weights)
-        _write(folder, OPTIMIZER, averages)
-        write_progress(folder, TrainProgress(*(number.item() for number in state[3:])))
-
-
-def _write(folder: Path, kind: str, tensors: Mapping[str, Floats]) -> None:
-    shapes = {name: tensors[name].shape for name in sorted(tensors)}
-    write_part(folder, kind, shapes, lambda name: [tensors[name]])
+    weights = dict(sorted(state.weights.items()))
+    averages = {f"{mark}.{name}": array for mark in AVERAGES for name, array in sorted(getattr(state, mark).items())}
+    shapes = tuple({name: array.shape for name, array in tensors.items()} for tensors in (weights, averages))
+    progress = TrainProgress(*(number.item() for number in state[3:]))
+    return Snapshot(weights, averages, (shapes[0], shapes[1]), progress)

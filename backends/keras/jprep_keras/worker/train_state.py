@@ -12,11 +12,11 @@ from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.optimization.loss_scale import initial_loss_scale
-from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.run.checkpoint_files import CheckpointReader, Snapshot, TrainProgress
 from jprep_keras.engines.base import Engine, Seeds
 from jprep_keras.models.model_with_loss import ModelWithLoss
 from jprep_keras.planning.layout import Layout
-from jprep_keras.worker.checkpoint import Snapshot
+from jprep_keras.worker.checkpoint import snapshot_of
 from jprep_keras.worker.data import LoadedBatch
 from jprep_keras.worker.optimizer import StateArrays, StepResult
 
@@ -73,7 +73,7 @@ class TrainState:
 
     def snapshot(self) -> Snapshot:
         """Copy all that a checkpoint holds to this process's memory."""
-        return Snapshot(self._engine.get())
+        return snapshot_of(self._engine.get())
 
     @property
     def compiled(self) -> int:

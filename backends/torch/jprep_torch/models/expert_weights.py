@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from torch import Tensor
@@ -16,6 +17,8 @@ from jprep.io.safetensors_file import Floats, Shape
 
 _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 """Last part of the name of a model's weight → the parts of each expert in it, one below the other."""
+
+_ALL: Mapping[str, int] = MappingProxyType({})
 
 _EXPERT = re.compile(r"(.*\.experts)\.\d+\.(\w+)\.weight")
 
@@ -52,19 +55,25 @@ class FileTensors(Mapping[str, Tensor]):
     """The tensors that a file has, cut from a model's weights, which are gathered one at a time.
 
     Args:
-        shapes: names and shapes of a model's weights, or of the averages of an optimizer.
+        shapes: names and shapes of a model's weights, or of the averages of an optimizer; or of parts of these.
         whole: returns one of them.
+        first: in place of 0, the first row of a part in its tensor, by name.
 
     Attributes:
         shapes: names and shapes of the tensors in the file, in the order of the weights.
     """
 
-    def __init__(self, shapes: Mapping[str, Shape], whole: Callable[[str], Tensor]) -> None:
+    def __init__(
+        self,
+        shapes: Mapping[str, Shape],
+        whole: Callable[[str], Tensor],
+        first: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._whole, self._last = whole, ("", None)
         self._places: dict[str, tuple[str, tuple[int | slice, ...]]] = {}
         self.shapes: dict[str, Shape] = {}
         for name, shape in shapes.items():
-            for part, place, own in _cut(name, shape):
+            for part, place, own in _cut(name, shape, first.get(name, 0)):
                 self._places[part], self.shapes[part] = (name, place), own
 
     def __getitem__(self, name: str) -> Tensor:
@@ -86,8 +95,8 @@ class FileTensors(Mapping[str, Tensor]):
         return len(self.shapes)
 
 
-def _cut(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int | slice, ...], Shape]]:
-    """Yield the name, the place and the shape of each tensor of a file that a weight holds."""
+def _cut(name: str, shape: Shape, first: int) -> Iterator[tuple[str, tuple[int | slice, ...], Shape]]:
+    """Yield the name, the place and the shape of each tensor of a file that a weight, or a part of it, holds."""
     layer, _, whole = name.rpartition(".")
     if whole not in _PARTS or not layer.endswith(".experts"):
         yield name, (), shape
@@ -95,7 +104,7 @@ def _cut(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int | slice, ...]
     experts, rows, width = shape
     own = rows // len(_PARTS[whole])
     for expert in range(experts):
-        for number, part in enumerate(_expert_names(name, expert)):
+        for number, part in enumerate(_expert_names(name, first + expert)):
             yield part, (expert, slice(number * own, (number + 1) * own)), (own, width)
 
 

@@ -1,57 +1,118 @@
-"""A checkpoint (`jprep.train.run.checkpoint_files`): gathered tensor by tensor, written by the first process."""
+"""A checkpoint (`jprep.train.run.checkpoint_files`): each process writes what it has, and nothing is gathered.
+
+Weights that every process has are written by the first one; of sharded ones each process writes its rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from jprep.io.safetensors_file import Floats
+from jprep.io.safetensors_file import Floats, Shape
+from jprep.io.tensor_pieces import Piece
 from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
     WEIGHTS,
     CheckpointReader,
+    Snapshot,
     TrainProgress,
+    blocks_of,
     write_from_first,
     write_progress,
 )
 from jprep_torch.models.expert_weights import FileTensors, read_weight
 from jprep_torch.worker.distributed.context import DistributedContext
-from jprep_torch.worker.distributed.parallel_model import ParallelModel, whole_tensor
+from jprep_torch.worker.distributed.parallel_model import ParallelModel
+from jprep_torch.worker.distributed.sharded_tensors import local_part, sharded_rows
 from jprep_torch.worker.optimizer import shapes_of_averages
 from jprep_torch.worker.update_rules.adamw_8bit import AdamW8bit
 
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 
-def save(
+class _Source(NamedTuple):
+    """The weights of a model, or the averages of its optimizer.
+
+    Attributes:
+        shapes: shapes of the whole tensors by name.
+        read: returns one of them as this process has it, which may be sharded.
+    """
+
+    shapes: Mapping[str, Shape]
+    read: Callable[[str], Tensor]
+
+    @property
+    def in_files(self) -> FileTensors:
+        """The tensors that a checkpoint has, if they are not sharded."""
+        return FileTensors(self.shapes, self.read)
+
+
+class _Arrays(Mapping[str, Floats]):
+    """Tensors of files, or pieces of them; each is read from its device when it is asked for.
+
+    Args:
+        tensors: the tensors, or this process's parts of them.
+        names: their names by the keys of this mapping; by default the keys are the names.
+    """
+
+    def __init__(self, tensors: FileTensors, names: Mapping[str, str] | None = None) -> None:
+        self._tensors, self._names = tensors, names or {name: name for name in tensors}
+
+    def __getitem__(self, key: str) -> Floats:
+        return _array(self._tensors[self._names[key]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def take_snapshot(
+    model: ParallelModel, optimizer: torch.optim.Optimizer, progress: TrainProgress, context: DistributedContext
+) -> Snapshot | None:
+    """Return what this process writes of a checkpoint; None for nothing.
+
+    Tensors are read from the device when they are written: write it before the next update, or what `copied` returns.
+
+    Args:
+        model: the model.
+        optimizer: its optimizer.
+        progress: number of updates and the loss scale.
+        context: this process's device and rank.
+    """
+    if not (context.first or model.sharded):
+        return None
+    sources = _sources(model, optimizer)
+    shapes = sources[0].in_files.shapes, sources[1].in_files.shapes
+    if not model.sharded:
+        weights, averages = (_Arrays(one.in_files) for one in sources)
+        return Snapshot(weights, averages, shapes, progress)
+    weights, averages = (_pieces(one, context.rank, context.world) for one in sources)
+    return Snapshot(weights, averages, shapes, progress, context.rank, context.world, divided=True)
+
+
+def copied(taken: Snapshot) -> Snapshot:
+    """Return a snapshot whose tensors are copied from an accelerator to main memory."""
+    return taken._replace(weights=dict(taken.weights), averages=dict(taken.averages))
+
+
+def save_from_xla(
     folder: Path,
     model: ParallelModel,
     optimizer: torch.optim.Optimizer,
     progress: TrainProgress,
     context: DistributedContext,
 ) -> None:
-    """Write a checkpoint. Each process takes part; the first one writes.
-
-    Args:
-        folder: the directory, which exists.
-        model: the model.
-        optimizer: its optimizer.
-        progress: number of updates and the loss scale.
-        context: this process's device and rank.
-    """
-    first = context.first
-    if not (context.saves or model.sharded):
-        return
-    weights = FileTensors(model.shapes, model.whole_weight)
-    shapes = shapes_of_averages(optimizer, model.shapes, model.weights)
-    averages = FileTensors(shapes, lambda name: _average(name, model, optimizer))
-    for kind, tensors in ((WEIGHTS, weights), (OPTIMIZER, averages)):
-        write_from_first(folder, kind, tensors.shapes, _blocks_of(tensors), first=first)
-    if first:
+    """Write a checkpoint of an XLA program: all its hosts compute what the first one writes, a tensor at a time."""
+    for kind, source in zip((WEIGHTS, OPTIMIZER), _sources(model, optimizer), strict=True):
+        tensors = source.in_files
+        write_from_first(folder, kind, tensors.shapes, blocks_of(_Arrays(tensors)), first=context.first)
+    if context.first:
         write_progress(folder, progress)
 
 
@@ -74,21 +135,34 @@ def restore(saved: CheckpointReader, model: ParallelModel, optimizer: torch.opti
         optimizer.state[weight] = {"step": torch.tensor(float(saved.progress.updates), device=weight.device), **state}
 
 
+def _sources(model: ParallelModel, optimizer: torch.optim.Optimizer) -> tuple[_Source, _Source]:
+    """Return the weights of a model and the averages of its optimizer."""
+    averages = shapes_of_averages(optimizer, model.shapes, model.weights)
+    return _Source(model.shapes, model.weight), _Source(averages, lambda name: _average(name, model, optimizer))
+
+
 def _average(name: str, model: ParallelModel, optimizer: torch.optim.Optimizer) -> Tensor:
-    """Return an average by its name, `m.NAME` or `v.NAME`."""
+    """Return an average by its name, `m.NAME` or `v.NAME`; sharded as the weight is."""
     kind, _, weight_name = name.partition(".")
-    state: dict[str, Any] = optimizer.state.get(model.weights[weight_name], {})
-    if _STATE_KEYS[kind] not in state:  # before the first update
-        return torch.zeros(model.shapes[weight_name])
-    if isinstance(optimizer, AdamW8bit):
-        return whole_tensor(optimizer.average(model.weights[weight_name], _STATE_KEYS[kind]))
-    return whole_tensor(state[_STATE_KEYS[kind]])
+    weight, key = model.weights[weight_name], _STATE_KEYS[kind]
+    state: dict[str, Any] = optimizer.state.get(weight, {})
+    if key not in state:  # before the first update
+        return torch.zeros_like(weight)
+    found: Tensor = optimizer.average(weight, key) if isinstance(optimizer, AdamW8bit) else state[key]
+    return found
 
 
-def _blocks_of(tensors: FileTensors) -> Callable[[str], list[Floats]]:
-    return lambda name: [_array(tensors[name])]
+def _pieces(source: _Source, rank: int, world: int) -> _Arrays:
+    """Return the rows of sharded tensors that a process has, as pieces; the matrices of experts are whole."""
+    rows = {name: sharded_rows(shape[0], rank, world) for name, shape in source.shapes.items()}
+    own = {name: (len(rows[name]), *shape[1:]) for name, shape in source.shapes.items() if rows[name]}
+    first = {name: rows[name].start for name in own}
+    tensors = FileTensors(own, lambda name: local_part(source.read(name)), first)
+    views = source.in_files.shapes
+    pieces = {name: Piece(name, views[name], (first.get(name, 0), *[0] * (len(views[name]) - 1))) for name in tensors}
+    return _Arrays(tensors, {piece.key: name for name, piece in pieces.items()})
 
 
 def _array(tensor: Tensor) -> Floats:
-    found: Floats = tensor.float().numpy()
+    found: Floats = tensor.detach().float().cpu().numpy()
     return found

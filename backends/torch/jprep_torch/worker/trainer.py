@@ -59,6 +59,10 @@ class PreparedBatch(NamedTuple):
     inputs: list[ModelInputs]
 
 
+Write = Callable[[Path], None]
+"""Writes a checkpoint into a folder."""
+
+
 class AnyTrainState(Protocol):
     """The interface of a model and its optimizer that `Trainer` needs."""
 
@@ -87,6 +91,9 @@ class AnyTrainState(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint as described in `jprep.train.run.checkpoint_files`. Each process takes part."""
+
+    def copy(self) -> Write | None:
+        """Return what writes a checkpoint in another thread, while training continues; None if only `save` can."""
 
 
 class Trainer:
@@ -137,10 +144,18 @@ class Trainer:
             if due.validate:
                 self._validate(step)
             if due.checkpoint:
-                with session.checkpoint(step) as folder:
-                    self._state.save(folder)
+                self._save(step)
             if due.validate or due.checkpoint:  # not part of the throughput
                 meter.restart()
+
+    def _save(self, step: int) -> None:
+        """Save a checkpoint, while training continues if the state can be copied."""
+        self._session.settle()  # memory for one copy
+        if write := self._state.copy():
+            self._session.save(step, write)
+            return
+        with self._session.checkpoint(step) as folder:
+            self._state.save(folder)
 
     def _batches(self) -> Iterator[tuple[int, PreparedBatch]]:
         """Yield each step and its batch. With XLA only one thread can use the device."""

@@ -80,9 +80,10 @@ class ParallelModel:
             return context
         return contextlib.nullcontext()
 
-    def whole_weight(self, name: str) -> Tensor:
-        """Return a whole weight on the CPU. Each process must call it."""
-        return whole_tensor(self._all[name])
+    def weight(self, name: str) -> Tensor:
+        """Return a weight, trained or not, as this process has it."""
+        found: Tensor = self._all[name]
+        return found
 
     def place_like(self, name: str, tensor: Tensor) -> Tensor:
         """Return a tensor of a weight's shape on the weight's device, sharded like it.
@@ -109,13 +110,6 @@ class ParallelModel:
 
             return shard_tensor(tensor, like, self._context.device)
         return tensor.to(self._context.device, copy=True)  # the source is mapped from a file
-
-
-def whole_tensor(tensor: Any) -> Tensor:
-    """Return a tensor, gathered if it is sharded, on the CPU."""
-    detached = tensor.detach()
-    whole: Tensor = detached.full_tensor() if hasattr(detached, "full_tensor") else detached
-    return whole.cpu()
 
 
 def enable_gradient_checkpointing(model: Any) -> None:

@@ -13,6 +13,18 @@ def local_part(tensor: Any) -> Tensor:
     return found
 
 
+def sharded_rows(rows: int, rank: int, world: int) -> range:
+    """Return the rows of a tensor that a process has if FSDP2 shards it; none if there are fewer rows than processes.
+
+    Args:
+        rows: size of the tensor's first dimension.
+        rank: the process.
+        world: number of processes.
+    """
+    each = -(-rows // world)
+    return range(min(rank * each, rows), min((rank + 1) * each, rows))
+
+
 def gather_whole(tensor: Any) -> Tensor:
     """Return a whole tensor on each device, gathered if it is sharded."""
     found: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
