@@ -13,6 +13,7 @@ from typing import get_args
 
 import pytest
 
+from jprep import Corpus
 from jprep.train.job.config import Task
 from jprep.train.models.presets import PRESETS
 from tests.conftest import ROOT, Distribution, Run
@@ -20,7 +21,7 @@ from tests.unit.test_conformance import failures
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md"), ROOT / "data_recipes" / "README.md"])
-GUIDES = [("filter", "varied"), ("reader", "pairs"), ("segmenter", "scripts")]
+GUIDES = [("filter", "varied"), ("signal", "exclamations"), ("reader", "pairs"), ("segmenter", "scripts")]
 
 
 def generator(name: str) -> ModuleType:
@@ -135,6 +136,19 @@ def test_the_filter_of_the_guide_works_in_a_build(distribution: Distribution, jp
     folder = distribution.folder / "trial"
     built = jprep("corpus", "build", "recipe.toml", "--set", setting, "-o", folder, cwd=sample, env=distribution.env)
     assert re.search(r"filter\.varied/few_distinct +3\n", built.stdout)
+
+
+def test_the_signal_of_the_guide_is_kept_and_compared(distribution: Distribution, jprep: Run, sample: Path) -> None:
+    distribution.add("jprep_exclamations", python_blocks(DOCS / "guides" / "write-a-signal.md")[0])
+    settings = (
+        'corpus.signals=[{use="exclamations", marks="！!‼"}]',
+        'corpus.filters=[{signal="exclamation_share", max=0.003, reason="exclamations"}]',
+    )
+    folder = distribution.folder / "trial"
+    options = [option for setting in settings for option in ("--set", setting)]
+    built = jprep("corpus", "build", "recipe.toml", *options, "-o", folder, cwd=sample, env=distribution.env)
+    assert re.search(r"filter\.threshold/exclamations +1\n", built.stdout)
+    assert Corpus(folder).manifest.signals == ["exclamation_share", "exclamation_sentence_share"]
 
 
 def test_the_messages_of_the_troubleshooting_page_exist() -> None:

@@ -12,15 +12,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from jprep.corpus.document import KEEP, SENTENCE, WORD, Document, Reject, Verdict
-from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
+from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Signal, Splitter, Step
 from jprep.errors import ConfigError
 from jprep.testing.conformance.filter import FilterSuite
 from jprep.testing.conformance.normalizer import NormalizerSuite
 from jprep.testing.conformance.reader import ReaderSuite
 from jprep.testing.conformance.segmenter import SegmenterSuite
+from jprep.testing.conformance.signal import SignalSuite
 from jprep.testing.conformance.splitter import SplitterSuite
 from tests.conftest import ROOT
 
@@ -77,6 +80,16 @@ class Lines(Reader):
             yield found if text.strip() else Reject(found.id, "", "reader.lines", "empty")
 
 
+class Stars(Signal):
+    """Stars per text, and lines."""
+
+    name, version = "stars", 1
+    columns = ("stars", "star_lines")
+
+    def measure(self, batch: TextBatch) -> dict[str, Any]:
+        return {"stars": batch.sums(batch.codes == ord("★")), "star_lines": batch.counts(batch.line_docs)}
+
+
 class Letters(Segmenter):
     """Make every character a word."""
 
@@ -114,12 +127,17 @@ class LinesSuite(ReaderSuite):
         return str(path)
 
 
+class StarsSuite(SignalSuite):
+    step, measured = Stars, {"★★\n★": {"stars": 3.0, "star_lines": 2.0}, "": {"stars": 0.0}}
+
+
 class LettersSuite(SegmenterSuite):
     step: ClassVar[type[Segmenter]] = Letters
 
 
 SUITES: dict[type[Step], type[Any]] = {
-    Digits: DigitsSuite, Wide: WideSuite, Stops: StopsSuite, Lines: LinesSuite, Letters: LettersSuite,
+    Digits: DigitsSuite, Wide: WideSuite, Stops: StopsSuite, Lines: LinesSuite, Stars: StarsSuite,
+    Letters: LettersSuite,
 }  # fmt: skip
 
 
@@ -194,6 +212,19 @@ BROKEN = [
     (Lines, "read", lambda items, given: [with_id(one, given[0].path) for one in items]),
     (Lines, "read", lambda items, given: [with_id(one, "same") for one in items]),
     (Lines, "read", fail),
+    (Stars, "measure", lambda columns, given: None),
+    (Stars, "measure", lambda columns, given: {}),
+    (Stars, "measure", lambda columns, given: columns | {"more": columns["stars"]}),
+    (Stars, "measure", lambda columns, given: dict(reversed(columns.items()))),
+    (Stars, "measure", lambda columns, given: with_values(columns, lambda values: values + 1)),
+    (Stars, "measure", lambda columns, given: with_values(columns, lambda values: values[:-1])),
+    (Stars, "measure", lambda columns, given: with_values(columns, lambda values: values[:, None])),
+    (Stars, "measure", lambda columns, given: with_values(columns, lambda values: values.astype("int64"))),
+    (Stars, "measure", lambda columns, given: with_values(columns, lambda values: values * len(values))),
+    (Stars, "measure", lambda columns, given: with_values(columns, np.sort)),
+    (Stars, "measure", lambda columns, given: with_values(columns, lambda values: values + (next(numbers) % 7 == 0))),
+    (Stars, "measure", lambda columns, given: changed_document(columns, given[0].docs or [Document(*"abcde")])),
+    (Stars, "measure", fail),
     (Letters, "segment", lambda texts, given: []),
     (Letters, "segment", lambda texts, given: list(given[0])),
     (Letters, "segment", lambda texts, given: texts[::-1]),
@@ -206,6 +237,10 @@ BROKEN = [
 
 def documents(items: Any) -> list[Document]:
     return [item for item in items if isinstance(item, Document)]
+
+
+def with_values(columns: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    return columns | {"stars": change(columns["stars"])}
 
 
 def with_text(doc: Document, text: str) -> Document:
@@ -249,6 +284,7 @@ def test_a_step_with_wrong_attributes_fails(step: type[Any], attributes: dict[st
         (NormalizerSuite, {"step": Wide}, "pairs = ("),
         (NormalizerSuite, {"step": Wide, "pairs": (("あ", "あ"),)}, "add one that does"),
         (SplitterSuite, {"step": Stops}, "pairs = ("),
+        (SignalSuite, {"step": Stars}, "measured = {"),
         (ReaderSuite, {"step": Lines, "write": LinesSuite.write}, "texts = ("),
         (ReaderSuite, {"step": Lines, "texts": ("一",)}, "must define write(folder)"),
         (FilterSuite, {"kept": ("文書",), "dropped": ("123",)}, "step"),
@@ -263,6 +299,21 @@ def test_positions_as_ids_have_to_name_the_file() -> None:
     attributes = {"ids_are_positions": property(lambda self: True)}
     broken = failures(type("Suite", (LinesSuite,), {"step": type("PositionLines", (Lines,), attributes)}))
     assert list(broken) == ["test_ids_of_positions_name_the_file"]
+
+
+def test_a_signal_that_remembers_documents_fails() -> None:
+    class Remembering(Stars):
+        def __init__(self, config: Any = None) -> None:
+            super().__init__(config)
+            self._seen: set[str] = set()
+
+        def measure(self, batch: TextBatch) -> dict[str, Any]:
+            new = np.array([text not in self._seen for text in batch.texts], float)
+            self._seen.update(batch.texts)
+            return {"stars": super().measure(batch)["stars"], "star_lines": new}
+
+    attributes = {"step": Remembering, "measured": {"★": {"stars": 1.0}}}
+    assert list(failures(type("Suite", (SignalSuite,), attributes))) == ["test_has_no_memory"]
 
 
 def test_a_filter_may_only_drop_lines() -> None:

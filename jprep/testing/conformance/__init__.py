@@ -1,1 +1,1 @@
-"""Suites that a step's own tests subclass: what every reader, normalizer, splitter, filter and segmenter owes."""
+"""Suites that a step's own tests subclass: the rules for each kind of step of a corpus."""

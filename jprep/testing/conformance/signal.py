@@ -44,6 +44,9 @@ class SignalSuite(StepSuite):
         finally:
             signal.close()
 
+    def _texts(self) -> list[str]:
+        return [*TEXTS, *HOSTILE, *getattr(self, "measured", ())]
+
     def test_measures_its_samples(self) -> None:
         """The values of the samples are the expected ones, to 32 bits."""
         for text, expected in self.samples("measured", 'measured = {"本を読む。": {"my_share": 0.5}}').items():
@@ -64,7 +67,7 @@ class SignalSuite(StepSuite):
     def test_there_is_a_value_for_each_document(self) -> None:
         """Every column has one 64-bit or 32-bit number for each document."""
         signal = self.make()
-        for texts in ([], [""], [*TEXTS, *HOSTILE]):
+        for texts in ([], [""], self._texts()):
             for values in signal.measure(batch_of(texts)).values():
                 assert values.shape == (len(texts),)
                 assert values.dtype in (np.float64, np.float32)
@@ -72,7 +75,7 @@ class SignalSuite(StepSuite):
 
     def test_a_document_is_measured_by_itself(self) -> None:
         """A value does not depend on the other documents of a batch, nor on their order."""
-        texts = [*TEXTS, *HOSTILE]
+        texts = self._texts()
         together, reversed_ = self._measure(texts), self._measure(texts[::-1])
         alone = [self._measure([text]) for text in texts]
         for column, values in together.items():
@@ -82,11 +85,22 @@ class SignalSuite(StepSuite):
     def test_another_instance_measures_the_same(self) -> None:
         """Every process makes its own step, which is described and measures as the others do."""
         assert self.make().key == self.make().key
-        np.testing.assert_array_equal(*(_stored([*self._measure(TEXTS).values()]) for _ in range(2)))
+        np.testing.assert_array_equal(*(_stored([*self._measure(self._texts()).values()]) for _ in range(2)))
+
+    def test_has_no_memory(self) -> None:
+        """A value does not depend on the batches before: tasks are measured separately, in any order."""
+        texts, signal = self._texts(), self.make()
+        try:
+            measured = [signal.measure(batch_of(texts)) for _ in range(2)]
+        finally:
+            signal.close()
+        for column, values in self._measure(texts).items():
+            for again in measured:
+                np.testing.assert_array_equal(_stored(again[column]), _stored(values), err_msg=column)
 
     def test_does_not_change_documents(self) -> None:
         """A signal only measures."""
-        batch = batch_of(TEXTS)
+        batch = batch_of(self._texts())
         before = deepcopy(batch.docs)
         self.make().measure(batch)
         assert batch.docs == before

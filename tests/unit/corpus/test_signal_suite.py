@@ -49,6 +49,7 @@ def test_signals_with_default_options(name: str) -> None:
         suite.test_there_is_a_value_for_each_document,
         suite.test_a_document_is_measured_by_itself,
         suite.test_another_instance_measures_the_same,
+        suite.test_has_no_memory,
         suite.test_does_not_change_documents,
     ):
         law()
