@@ -112,6 +112,15 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.parent.name != "templates"}
 
 
+def test_the_index_of_the_reference_links_every_page_of_the_reference() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\n  - Reference:\n")[2]
+    section = re.split(r"^  - ", nav, maxsplit=1, flags=re.MULTILINE)[0]
+    pages = set(re.findall(r"[\w/.-]+\.md", section)) - {"reference.md"}
+    linked = set(re.findall(r"\]\(([^)#\s]+)", (DOCS / "reference.md").read_text(encoding="utf-8")))
+    assert {"cli.md", "backend-suite.md"} <= pages  # the first and the last group were found
+    assert pages <= linked, pages - linked
+
+
 def test_the_site_loads_nothing_from_other_servers() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "font: false" in settings and "polyfills: [iframe-worker.js]" in settings
