@@ -14,6 +14,8 @@ from typing import get_args
 import pytest
 
 from jprep import Corpus
+from jprep.corpus.build import stage_names
+from jprep.corpus.config import CorpusConfig, DedupConfig, FrequentConfig, NearConfig
 from jprep.train.job.config import Task
 from jprep.train.models.presets import PRESETS
 from tests.conftest import ROOT, Distribution, Run
@@ -119,6 +121,18 @@ def test_the_index_of_the_reference_links_every_page_of_the_reference() -> None:
     linked = set(re.findall(r"\]\(([^)#\s]+)", (DOCS / "reference.md").read_text(encoding="utf-8")))
     assert {"cli.md", "backend-suite.md"} <= pages  # the first and the last group were found
     assert pages <= linked, pages - linked
+
+
+def test_the_stages_of_a_build_are_described_in_order() -> None:
+    page = (DOCS / "corpus.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Build stages\n")[2].partition("\n## ")[0]
+    described = [
+        name
+        for stages in re.findall(r"^\d+\. ([^:]+):", section, re.MULTILINE)
+        for name in re.findall(r"`([\w-]+)`", stages)
+    ]
+    everything = DedupConfig(lines=True, sentences=FrequentConfig(), near=NearConfig())
+    assert described == stage_names(CorpusConfig(dedup=everything))
 
 
 def test_the_site_loads_nothing_from_other_servers() -> None:
