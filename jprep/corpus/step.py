@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from jprep.corpus.signals.batch import TextBatch
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-"""Types of options: a fraction from 0 to 1, a non-negative count, a positive size."""
+"""Type of an option: a fraction from 0 to 1."""
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""Type of an option: a non-negative count."""
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+"""Type of an option: a positive size."""
 
 Unit = Literal["document", "line"]
 """What is measured."""

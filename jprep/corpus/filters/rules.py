@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Rule(SignalLimits, frozen=True):
-    """A threshold. A document is dropped if the signal is outside; one to which it does not apply (NaN) is kept.
+    """Limits of one signal, with the reason of the documents outside: `Rule(signal="hiragana_share", min=0.2)`.
+
+    A document to which the signal does not apply (NaN) is kept.
 
     Attributes:
         reason: the reason of the documents that it drops; by default the name of the column.
@@ -29,7 +31,14 @@ class Rule(SignalLimits, frozen=True):
     reason: str = ""
 
     def check(self, where: str) -> Rule:
-        """Return the rule, after a check of its limits."""
+        """Check the limits, and return the rule.
+
+        Args:
+            where: the filter, for the error.
+
+        Raises:
+            ConfigError: see `SignalLimits.check_limits`.
+        """
         self.check_limits(where)
         return self
 
@@ -37,10 +46,20 @@ class Rule(SignalLimits, frozen=True):
 class RulesFilter(Filter):
     """Drops documents by the first rule that fails.
 
+    A subclass makes the rules and signals in `__init__`:
+
+        def __init__(self, config: Any = None) -> None:
+            config = self.Config() if config is None else config
+            loud = Rule(signal="exclamation_share", max=config.most, reason="loud").check("filter 'quiet'")
+            super().__init__(config, [loud], [Exclamations()])
+
+    The options and the signals are part of the fingerprint, the rules are not: raise `version` when they change.
+
     Args:
-        config: the config of the filter.
+        config: the options of the filter.
         rules: the rules, in order.
-        own: signals of the filter; its rules look for their columns in these first.
+        own: signals of the filter; its rules look for their columns in these first, then in those that the corpus
+            keeps, then in registered signals with default options.
     """
 
     def __init__(self, config: Any, rules: Sequence[Rule], own: Sequence[Signal]) -> None:

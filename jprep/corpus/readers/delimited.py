@@ -167,7 +167,8 @@ class TsvReader(LineReader):
         """
         return record.rstrip("\r\n").split(self.separator)
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
+    def items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
+        """Yield the rows of a shard, each with its bytes."""
         names, begin = msgspec.json.decode(shard.hints["columns"], type=list[str]), int(shard.hints["begin"])
         prefix = shard.id_prefix(source)
         for offset, record in split_quoted(self._rows(shard), shard.path, self._quote, self._limit()):
@@ -192,7 +193,7 @@ class TsvReader(LineReader):
             return self._undecodable(location, error, budget)
         except ValueError as error:
             return self._malformed(data, location, error, budget)
-        return self._document(self._make_document(dict(zip(names, fields, strict=True)), location))
+        return self.clean_document(self._make_document(dict(zip(names, fields, strict=True)), location))
 
     def _make_document(self, values: Mapping[str, str], location: RecordLocation) -> Document:
         config, source = self.config, location.source
@@ -213,7 +214,7 @@ class TsvReader(LineReader):
             self.tally["malformed.lines_joined"] += lines - 1
         fix = "correct the row, or check `quote` and `separator`"
         budget.spend(InputError(f"not a row of this table: {error}", where=where, fix=fix))
-        return self._reject(location.identity, f"malformed_{self.name}", data.decode(self.encoding, "replace"))
+        return self.reject(location.identity, f"malformed_{self.name}", data.decode(self.encoding, "replace"))
 
 
 class CsvReader(TsvReader):

@@ -57,7 +57,7 @@ class JsonReader(WholeFileReader):
             records = self._records(data, where)
         except InputError as error:
             budget.spend(error)
-            yield self._reject(identity, "malformed_json", self._original(data[:_EXCERPT_BYTES])), data
+            yield self.reject(identity, "malformed_json", self.original(data[:_EXCERPT_BYTES])), data
             return
         check_fields(records, self.config, where, meta=self.meta_is_checked)
         for number, record in enumerate(records):
@@ -81,13 +81,14 @@ class JsonReader(WholeFileReader):
     def _item(self, record: object, where: str, identity: str, source: str, budget: ErrorBudget) -> Document | Reject:
         if not isinstance(record, dict):
             budget.spend(InputError("the record is not an object", where=where, fix="correct the file"))
-            return self._reject(identity, "malformed_json", self._original(record))
+            return self.reject(identity, "malformed_json", self.original(record))
         text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(identity, "no_text", self._original(record))
-        return self._document(make_document(record, text, self.config, identity, source))
+            return self.reject(identity, "no_text", self.original(record))
+        return self.clean_document(make_document(record, text, self.config, identity, source))
 
-    def _original(self, record: object) -> str:
+    def original(self, record: object) -> str:
+        """Return an object as JSON, or what is not JSON as text."""
         if isinstance(record, bytes):  # what is not JSON
             return record.decode("utf-8", "backslashreplace")
         return msgspec.json.encode(record).decode()

@@ -127,7 +127,8 @@ class LineReader(RecordReader):
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         """Return hints from the head of the input. `documents` is the separator, a key of `chunking.SEPARATORS`."""
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
+    def items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
+        """Yield the records of a shard, each with its bytes."""
         start, whole = shard.id_prefix(source), shard.hints["documents"] == "file"
         for offset, record in self._records(shard, whole=whole):
             data = self._without_bom(record) if offset == 0 else record
@@ -145,7 +146,8 @@ class LineReader(RecordReader):
             return iter([(0, b"")])
         return chunking.split_records(chunk, separator, shard.path, self._limit())
 
-    def _original(self, record: bytes) -> str:
+    def original(self, record: bytes) -> str:
+        """Return the text of a record."""
         return record.rstrip(b"\r\n").decode(self.encoding, "backslashreplace")
 
     def _chunk(self, shard: Shard, separator: chunking.RecordSeparator) -> chunking.Chunk:
@@ -166,14 +168,14 @@ class LineReader(RecordReader):
             text = data.decode(self.encoding)
         except UnicodeDecodeError as error:
             return self._undecodable(location, error, budget)
-        return self._document(Document(location.identity, location.source, "", "", text))
+        return self.clean_document(Document(location.identity, location.source, "", "", text))
 
     def _undecodable(self, location: RecordLocation, error: UnicodeDecodeError, budget: ErrorBudget) -> Reject:
         at = location.offset + error.start
         option, where = "encoding" in self.config.__struct_fields__, f"{location.path}, byte {at}"
         budget.spend(encoding.undecodable(where, error, option=option, detects=self._could_detect))
         reason = f"invalid_{self.encoding.replace('-', '')}"
-        return self._reject(location.identity, reason, f"byte {at}: {encoding.excerpt_around(error)}")
+        return self.reject(location.identity, reason, f"byte {at}: {encoding.excerpt_around(error)}")
 
 
 class Cc100Reader(LineReader):
@@ -299,8 +301,8 @@ class JsonlReader(LineReader):
             return self._malformed(data, location, error, budget)
         text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(location.identity, "no_text", data[:_SAMPLE].decode("utf-8", "replace"))
-        return self._document(make_document(record, text, self.config, location.identity, location.source))
+            return self.reject(location.identity, "no_text", data[:_SAMPLE].decode("utf-8", "replace"))
+        return self.clean_document(make_document(record, text, self.config, location.identity, location.source))
 
     def _record(self, data: bytes) -> dict[str, Any]:
         try:
@@ -313,7 +315,7 @@ class JsonlReader(LineReader):
     def _malformed(self, data: bytes, location: RecordLocation, error: Exception, budget: ErrorBudget) -> Reject:
         where = f"{location.path}, byte {location.offset}"
         budget.spend(InputError(f"not a JSON object: {error}", where=where, fix="correct the line"))
-        return self._reject(location.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
+        return self.reject(location.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
 
 
 def _lenient(line: bytes) -> object:

@@ -75,7 +75,8 @@ class ParquetReader(RecordReader):
             if not _has_column(file.schema_arrow, name):
                 raise missing_field(f"column {name!r} not found", path, self.config, option, name, _text_bytes(file))
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, dict[str, Any]]]:
+    def items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, dict[str, Any]]]:
+        """Yield the rows of a shard, each with its columns."""
         with _opened(shard.path) as file:
             row = sum(file.metadata.row_group(i).num_rows for i in range(shard.start))
             wanted = list(range(shard.start, shard.end))
@@ -86,7 +87,7 @@ class ParquetReader(RecordReader):
                     yield self._item(record, location, budget), record
                 row += batch.num_rows
 
-    def _original(self, record: dict[str, Any]) -> str:
+    def original(self, record: dict[str, Any]) -> str:
         """Return the columns that were read of a row as JSON."""
         values = _decoded(record, "backslashreplace")
         return json.dumps(values, ensure_ascii=False, indent=2, default=str)
@@ -97,11 +98,11 @@ class ParquetReader(RecordReader):
         except UnicodeDecodeError as error:
             where = f"{location.path}, row {location.offset}"
             budget.spend(encoding.undecodable(where, error, option=False))
-            return self._reject(location.identity, "invalid_utf8", encoding.excerpt_around(error))
+            return self.reject(location.identity, "invalid_utf8", encoding.excerpt_around(error))
         text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(location.identity, "no_text")
-        return self._document(make_document(record, text, self.config, location.identity, location.source))
+            return self.reject(location.identity, "no_text")
+        return self.clean_document(make_document(record, text, self.config, location.identity, location.source))
 
 
 def _has_column(schema: pa.Schema, name: str) -> bool:

@@ -34,7 +34,7 @@ Item = Document | Reject
 
 
 class RecordConfig(StepConfig, frozen=True):
-    """Options of all readers of records.
+    """Options of all readers of records. The `Config` of a reader derives from it.
 
     Attributes:
         shard_mb: approximate size of a shard in million decompressed bytes; does not change the documents.
@@ -68,7 +68,7 @@ class ErrorBudget:
         share: maximum fraction of bad records.
 
     Attributes:
-        total: number of records read, set by the reader.
+        total: number of records read; `RecordReader` counts them.
     """
 
     def __init__(self, share: float) -> None:
@@ -78,14 +78,25 @@ class ErrorBudget:
         self.total = 0
 
     def spend(self, error: InputError) -> None:
-        """Count a bad record. Raise its error if the input has another encoding and no bad records are allowed."""
+        """Count a bad record.
+
+        Args:
+            error: the error to raise if there are too many: with the file, the offset and a fix.
+
+        Raises:
+            InputError: the input has another encoding, and no bad records are allowed.
+        """
         if not self._share and isinstance(error, WrongEncodingError):
             raise error
         self._first = self._first or error
         self._bad += 1
 
     def settle(self) -> None:
-        """Raise the error of the first bad record if there were too many; it names the share that is enough."""
+        """Check the number of bad records at the end of a shard; `RecordReader` calls this.
+
+        Raises:
+            InputError: there were too many: the error of the first one, with the value of `max_bad` that is enough.
+        """
         first, share = self._first, self._bad / max(1, self.total)
         if not first or share <= self._share:
             return
@@ -99,7 +110,12 @@ class ErrorBudget:
 
 
 class RecordReader(Reader):
-    """A reader of records, each of which becomes a document or a reject."""
+    """A reader of records, such as lines, objects or rows, each of which becomes a document or a reject.
+
+    A subclass defines `shards`, `items` and `original`, and its `Config` derives from `RecordConfig`. `read` and
+    `read_with_originals` follow from them, with the option `max_bad`. `clean_document` observes `as_is`, so a subclass
+    may set `can_keep_text = True`.
+    """
 
     class Config(RecordConfig, frozen=True):
         """Options of all readers of records."""
@@ -114,35 +130,56 @@ class RecordReader(Reader):
 
     def read_with_originals(self, shard: Shard, source: str) -> Iterator[tuple[Item, str]]:
         """Yield the documents and rejects of one shard, in order, each with its record as text."""
-        return ((item, self._original(record)) for item, record in self._counted(shard, source))
+        return ((item, self.original(record)) for item, record in self._counted(shard, source))
 
     def _counted(self, shard: Shard, source: str) -> Iterator[tuple[Item, Any]]:
         """Yield each item with its record. At the end, raise an error if there were too many bad records."""
         budget = ErrorBudget(self.config.max_bad)
-        for pair in self._items(shard, source, budget):
+        for pair in self.items(shard, source, budget):
             budget.total += 1
             yield pair
         budget.settle()
 
     @abstractmethod
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
-        """Yield the records of a shard as items, each with the record as `_original` takes it.
+    def items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
+        """Yield each record of a shard as a document or a reject, with the record as `original` takes it.
 
-        Report bad records to the budget, and yield them as rejects.
+        Give the errors of bad records to the budget, and yield these records as rejects.
+
+        Args:
+            shard: one of the shards returned by `shards`.
+            source: name of the source in the recipe.
+            budget: takes the errors of bad records.
+
+        Raises:
+            InputError: the input is damaged, so that its records cannot be told apart.
         """
 
     @abstractmethod
-    def _original(self, record: Any) -> str:
+    def original(self, record: Any) -> str:
         """Return a record as text; bytes that cannot be decoded become `\\x..`."""
 
-    def _document(self, doc: Document) -> Item:
-        """Return the document with cleaned text and title, or a reject if the text is empty."""
+    def clean_document(self, doc: Document) -> Item:
+        """Return a document with cleaned text and title, or a reject with the reason `empty`.
+
+        CR, CR LF and page breaks become LF; other control characters except tab are deleted, U+001E and U+001F among
+        them; empty lines at both ends are removed. Changed characters are counted in `tally`. With `as_is`, only U+001E
+        and U+001F are deleted from the text.
+        """
         text = self._without(_MARKS, doc.text) if self.as_is else self._clean(doc.text).strip("\n")
         if not text or text.isspace():
-            return self._reject(doc.id, "empty", title=doc.title)
+            return self.reject(doc.id, "empty", title=doc.title)
         return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title))
 
-    def _reject(self, identity: str, reason: str, excerpt: str = "", title: str = "") -> Reject:
+    def reject(self, identity: str, reason: str, excerpt: str = "", title: str = "") -> Reject:
+        """Return a record as a reject of the step `reader.NAME`.
+
+        Args:
+            identity: id that the document would have.
+            reason: one word in `snake_case`.
+            excerpt: beginning of the record, or a detail of the reason; at most 80 characters are kept.
+            title: title, or "".
+        """
         return Reject(identity, title, f"reader.{self.name}", reason, excerpt[:_EXCERPT])
 
     def _clean(self, text: str) -> str:

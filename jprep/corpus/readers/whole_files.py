@@ -99,7 +99,7 @@ class WholeFileReader(RecordReader):
     def _file_items(
         self, data: bytes, where: str, identity: str, source: str, budget: ErrorBudget
     ) -> Iterator[tuple[Item, Any]]:
-        """Yield the records of one file as items, each with the record as `_original` takes it.
+        """Yield the records of one file as items, each with the record as `original` takes it.
 
         Args:
             data: content of the file.
@@ -109,7 +109,8 @@ class WholeFileReader(RecordReader):
             budget: takes the errors of bad records, which become rejects.
         """
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
+    def items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
+        """Yield the records of a file, or of the members of a zip archive."""
         data = self._content(shard.path) if shard.data is None else shard.data
         prefix = shard.id_prefix(source)
         if not data.startswith(_ZIP):

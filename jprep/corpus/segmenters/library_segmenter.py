@@ -16,11 +16,17 @@ from jprep.io.atomic import file_sha256
 
 
 class LibrarySegmenter(Segmenter):
-    """A segmenter that calls a library in this process.
+    """A segmenter that calls a library in this process, for one text at a time.
+
+    A subclass defines `mark` and `max_bytes`. `segment` restores white space that the library removes and splits texts
+    that are too long for it. It returns a text unchanged that it cannot process, and counts it as `unsegmented.REASON`:
+    `mark` (the text has U+001F), `surrogate` (a lone surrogate), or `changed` (the words are not those of the text).
 
     Attributes:
-        max_bytes: maximum length of a text in bytes of UTF-8; longer texts are split at sentence ends.
-        max_run: maximum number of consecutive characters of one kind; longer runs are split. 0 means no limit.
+        max_bytes: maximum length of a text in bytes of UTF-8, at least 4. Longer texts are split at the ends of
+            sentences, else at commas and spaces, else anywhere.
+        max_run: maximum number of consecutive characters of one kind (kana, digits, letters, symbols, white space).
+            Longer runs are split; 0 means no limit.
     """
 
     max_bytes: ClassVar[int]
@@ -28,13 +34,21 @@ class LibrarySegmenter(Segmenter):
 
     @abstractmethod
     def mark(self, text: str) -> str:
-        """Return the words joined by U+001F. White space, and text after a NUL, may be missing."""
+        """Return the words of a text joined by U+001F. White space, and text after a NUL, may be missing.
+
+        Args:
+            text: a sentence or a piece of one.
+
+        Raises:
+            UnicodeError: the library cannot encode the text, or decode its words; `segment` then tries shorter pieces.
+        """
 
     def segment(self, texts: Sequence[str]) -> list[str]:
-        """Insert U+001F between words. A text that the library changed is restored, or counted as `unsegmented`."""
+        """Insert U+001F between the words of each text; see the class for texts that the library changes or refuses."""
         marked = []
         for text in texts:
             try:
+                text.encode()  # some libraries take lone surrogates, which no file can store
                 words = self.mark(text) if self._fits(text) else ""
             except UnicodeError:
                 words = ""

@@ -26,6 +26,9 @@ _BLOCK = 1 << 15
 class TextBatch:
     """Some documents laid out for numpy. What several signals need is computed once, when first asked for.
 
+    Positions are indexes of code points in `codes`, which has the texts of all documents, each followed by a line feed.
+    Filters of plugins can use it in `judge_all`, signals in `measure`.
+
     Args:
         docs: the documents. Their texts must not change while the batch is in use.
         counted: keys of signals that measured and counted these documents before, with other texts.

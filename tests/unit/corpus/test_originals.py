@@ -187,13 +187,13 @@ class TestParts:
     def reads(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """Indexes of the shards that are read."""
         seen: list[int] = []
-        items = LineReader._items
+        items = LineReader.items
 
         def recorded(self: LineReader, shard: Shard, *arguments: Any) -> Iterator[Any]:
             seen.append(shard.index)
             return items(self, shard, *arguments)
 
-        monkeypatch.setattr(LineReader, "_items", recorded)
+        monkeypatch.setattr(LineReader, "items", recorded)
         return seen
 
     @pytest.mark.parametrize("compress", [bytes, gzip.compress])

@@ -184,6 +184,22 @@ def test_library_that_changes_the_text_is_detected():
     assert liar.tally == {"unsegmented.changed": 1}
 
 
+class Pairs(LibrarySegmenter):
+    """A library in Python: it drops spaces, ends at a NUL, and takes lone surrogates."""
+
+    name, version, max_bytes, max_run = "pairs", 1, 60, 8
+
+    def mark(self, text):
+        text = text.partition("\0")[0]
+        return WORD.join(filter(None, (text[at : at + 2].strip() for at in range(0, len(text), 2))))
+
+
+class TestLibraryInPython(SegmenterSuite):
+    @pytest.fixture
+    def segmenter(self):
+        return Pairs()
+
+
 @given(text=TEXT | MOSTLY_SPACE, size=st.integers(4, 60))
 def test_pieces_join_to_the_text_within_the_limit(text, size):
     cut = list(split_text(text, size))

@@ -111,7 +111,7 @@ def test_only_jprep_s_separators_are_removed(text: str) -> None:
 
     reader = JsonlReader()
     reader.as_is = True
-    item = reader._document(Document("i", "s", "", "", text))
+    item = reader.clean_document(Document("i", "s", "", "", text))
     kept = text.translate(UNMARK)
     if isinstance(item, Reject):
         assert not kept.strip()

@@ -53,8 +53,8 @@ class AozoraReader(WholeFileReader):
             detects, place = self.config.encoding != "detect", f"{where}, byte {error.start}"
             budget.spend(encoding.undecodable(place, error, option=True, detects=detects))
             reason = f"invalid_{name.replace('-', '')}"
-            return self._reject(identity, reason, f"byte {error.start}: {encoding.excerpt_around(error)}")
-        return self._document(self._parsed(text, identity, source))
+            return self.reject(identity, reason, f"byte {error.start}: {encoding.excerpt_around(error)}")
+        return self.clean_document(self._parsed(text, identity, source))
 
     def _encoding_of(self, data: bytes) -> str:
         if self.config.encoding != "detect":
@@ -73,5 +73,6 @@ class AozoraReader(WholeFileReader):
             meta["work"] = work[1]
         return Document(identity, source, title, "", plain_text(parts.body, parts.legend, self.tally), meta=meta)
 
-    def _original(self, record: bytes) -> str:
+    def original(self, record: bytes) -> str:
+        """Return the decoded text of a file."""
         return record.decode(self._encoding_of(record), "backslashreplace")

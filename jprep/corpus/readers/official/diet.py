@@ -102,7 +102,7 @@ class DietReader(WholeFileReader):
                 continue
             fix = "save the answer of the interface with recordPacking=json"
             budget.spend(InputError(f"not an answer of the Diet's search interface: {found}", where=where, fix=fix))
-            yield self._reject(f"{identity}:{number}", "malformed_json", found), {}
+            yield self.reject(f"{identity}:{number}", "malformed_json", found), {}
 
     def _meeting_items(self, meeting: Meeting, identity: str, source: str) -> Iterator[tuple[Item, msgspec.Struct]]:
         if self.config.documents == "meeting" or not meeting.speechRecord:
@@ -119,15 +119,15 @@ class DietReader(WholeFileReader):
         own = about.issueID if isinstance(about, Meeting) else about.speechID
         identity = f"{source}:{own}" if own else identity
         if about.speaker == _INFORMATION:
-            return self._reject(identity, "meeting_information")
+            return self.reject(identity, "meeting_information")
         texts = [text for speech in speeches if (text := self._text(speech.speech or ""))]
         if not texts:
-            return self._reject(identity, "no_text")
+            return self.reject(identity, "no_text")
         title = " ".join(filter(None, (meeting.nameOfHouse, meeting.nameOfMeeting, meeting.issue)))
         meta = _fields(meeting, _MEETING) | ({"session": str(meeting.session)} if meeting.session else {})
         meta |= _fields(about, _SPEECH)
         url = (meeting.meetingURL if isinstance(about, Meeting) else about.speechURL) or ""
-        return self._document(Document(identity, source, title, url, "\n".join(texts), meta=meta))
+        return self.clean_document(Document(identity, source, title, url, "\n".join(texts), meta=meta))
 
     def _text(self, speech: str) -> str:
         """Return the text of a speech without its header (○ and the speaker) and without rules."""
@@ -137,7 +137,8 @@ class DietReader(WholeFileReader):
         self.tally["rules.deleted"] += rules
         return text.strip("\n")
 
-    def _original(self, record: Any) -> str:
+    def original(self, record: Any) -> str:
+        """Return a meeting or speech as JSON."""
         return msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
 
 

@@ -41,15 +41,16 @@ class LawReader(WholeFileReader):
             laws = list(parse_laws(data, self.tally, supplementary=self.config.supplementary))
         except MalformedLawError as error:
             budget.spend(InputError(f"malformed XML ({error})", where=where, fix=DOWNLOAD_AGAIN))
-            yield self._reject(identity, "malformed_xml", str(error)), data
+            yield self.reject(identity, "malformed_xml", str(error)), data
             return
         if not laws:
-            yield self._reject(identity, "no_law"), data
+            yield self.reject(identity, "no_law"), data
         for number, law in enumerate(laws, 1):
             own = identity if number == 1 else f"{identity}:{number}"
-            yield self._document(_document(law, own, source)), data
+            yield self.clean_document(_document(law, own, source)), data
 
-    def _original(self, record: bytes) -> str:
+    def original(self, record: bytes) -> str:
+        """Return the XML of a law."""
         return record.decode("utf-8", "backslashreplace")
 
 

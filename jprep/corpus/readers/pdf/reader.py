@@ -82,7 +82,7 @@ class PdfReader(WholeFileReader):
         self._extractor.close()
 
     def _counted(self, shard: Shard, source: str) -> Iterator[tuple[Item, str]]:
-        return self._items(shard, source, ErrorBudget(1.0))  # a file that cannot be read is a reject
+        return self.items(shard, source, ErrorBudget(1.0))  # a file that cannot be read is a reject
 
     def _file_items(
         self, data: bytes, where: str, identity: str, source: str, budget: ErrorBudget
@@ -92,14 +92,15 @@ class PdfReader(WholeFileReader):
 
     def _item(self, found: PdfText, identity: str, source: str) -> Item:
         if found.fault:
-            return self._reject(identity, found.fault, _FAULTS[found.fault], self._clean(found.title))
+            return self.reject(identity, found.fault, _FAULTS[found.fault], self._clean(found.title))
         self.tally["pages.read"] += found.pages
         for name, count in found.counts.items():
             self.tally[_TALLIES[name]] += count
         meta = {"pages": str(found.pages)}
-        return self._document(Document(identity, source, found.title, "", found.text, meta=meta))
+        return self.clean_document(Document(identity, source, found.title, "", found.text, meta=meta))
 
-    def _original(self, record: str) -> str:
+    def original(self, record: str) -> str:
+        """Return the text of the pages."""
         return record
 
 

@@ -32,8 +32,9 @@ class HtmlReader(PageReader):
         return read_whole(path, self._page_bytes(), self.config.max_ratio, option="max_page_mb")
 
     def _counted(self, shard: Shard, source: str) -> Iterator[tuple[Item, str]]:
-        return self._items(shard, source, ErrorBudget(1.0))  # a page that does not decode is a reject, as in a crawl
+        return self.items(shard, source, ErrorBudget(1.0))  # a page that does not decode is a reject, as in a crawl
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, str]]:
+    def items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, str]]:
+        """Yield the page of a shard, with its markup."""
         data = self._content(shard.path) if shard.data is None else shard.data
         yield self._page(Capture(body=data, kind=HTML[0]), shard.id_prefix(source), source)

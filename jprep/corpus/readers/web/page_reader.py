@@ -66,7 +66,7 @@ class PageReader(RecordReader):
         """Return the document of a page, or a reject, and the page as text."""
         decoded = decode_page(capture.body, capture.charset, markup=capture.kind != TEXT)
         if decoded is None:
-            return self._reject(identity, "invalid_encoding", capture.url), capture.body.decode(
+            return self.reject(identity, "invalid_encoding", capture.url), capture.body.decode(
                 "ascii", "backslashreplace"
             )
         self.tally[f"charset.{decoded.encoding.replace('-', '_')}"] += 1
@@ -74,19 +74,20 @@ class PageReader(RecordReader):
         doc = Document(identity, source, "", capture.url, "", meta=capture.meta | {"charset": decoded.encoding})
         if capture.kind == TEXT:
             doc.text = decoded.text
-            return self._document(doc), decoded.text
+            return self.clean_document(doc), decoded.text
         return self._extracted(doc, decoded.text), decoded.text
 
     def _extracted(self, doc: Document, html: str) -> Item:
         page = self._extractor.extract(html)
         if page.fault:
-            return self._reject(doc.id, page.fault, _FAULTS[page.fault])
+            return self.reject(doc.id, page.fault, _FAULTS[page.fault])
         self.tally["ruby.deleted"] += page.ruby
         self.tally["line_breaks.joined"] += page.joined
         doc.text, doc.title, doc.url = page.text, page.title, doc.url or page.url
         if page.licence:
             doc.meta["licence"] = page.licence
-        return self._document(doc)
+        return self.clean_document(doc)
 
-    def _original(self, record: str) -> str:
+    def original(self, record: str) -> str:
+        """Return the markup of a page."""
         return record

@@ -131,7 +131,8 @@ class WarcReader(PageReader):
                     return
                 yield record
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
+    def items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
+        """Yield the responses of a shard, each with its markup, or with its record if it is no page."""
         prefix = shard.id_prefix(source)
         for record in self._records(shard):
             identity = f"{prefix}:{record.position}"
@@ -143,9 +144,10 @@ class WarcReader(PageReader):
                 continue
             if capture.reason == "damaged":
                 budget.spend(_damaged(shard.path, record, capture.detail))
-            yield self._reject(identity, capture.reason, capture.detail or capture.url), record
+            yield self.reject(identity, capture.reason, capture.detail or capture.url), record
 
-    def _original(self, record: str | RawRecord) -> str:
+    def original(self, record: str | RawRecord) -> str:
+        """Return the markup of a page, or the content of a record."""
         return record if isinstance(record, str) else record.data.decode("utf-8", "backslashreplace")
 
 
