@@ -27,7 +27,7 @@ from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
 from jprep_deepspeed.planning.generated_config import generate_config
 from jprep_deepspeed.planning.layout_types import Layout
-from jprep_deepspeed.worker.train_state import TrainState
+from jprep_deepspeed.worker.train_state import TrainState, keeps_on_device
 from jprep_torch.worker.data import count_labels, micro_batches
 from jprep_torch.worker.distributed.context import DistributedContext, join_processes
 from jprep_torch.worker.trainer import StepResult
@@ -94,6 +94,36 @@ def test_gradients_are_clipped_to_the_exact_norm(
     norm = float(step(state, job, run, 0).norm)
     assert norm > 2.5
     assert gradient_norm(saved(state, tmp_path / "one"), job) == pytest.approx(clip or norm, rel=1.5e-7)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_copy_writes_the_same_files(
+    run: Path, context: DistributedContext, stage: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = make_state(run, context, make_config(stage))
+    step(state, read_job(run), run, 0)
+    saved(state, tmp_path / "saved")
+    assert state.copy() is None  # on a CPU
+    monkeypatch.setattr(state, "_copies", True)  # as on a GPU
+    write = state.copy()
+    assert write
+    (tmp_path / "copied").mkdir()
+    write(tmp_path / "copied")
+    files = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("saved", "copied")]
+    assert files[0] == files[1] and len(files[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("zero", "copies"),
+    [
+        ({}, True),
+        ({"offload_optimizer": {"device": "none"}}, True),
+        ({"offload_optimizer": {"device": "cpu"}}, False),
+        ({"offload_param": {"device": "cpu"}}, False),
+    ],
+)
+def test_only_what_is_on_a_gpu_is_copied(zero: dict[str, Any], copies: bool) -> None:
+    assert keeps_on_device({"zero_optimization": zero}) == copies
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -15,6 +15,7 @@ from jprep.io.safetensors_file import Floats
 from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
     WEIGHTS,
+    Snapshot,
     TrainProgress,
     tensors_of_part,
     write_part,
@@ -39,13 +40,31 @@ def save(folder: Path, model: ParallelModel, progress: TrainProgress, context: D
         progress: number of updates and the loss scale.
         context: this process's device and rank.
     """
-    _write(folder, WEIGHTS, FileTensors(model.shapes, lambda name: _whole_weight(model, name)), context)
-    shapes = shapes_of_averages(model.optimizer, model.shapes, model.trained)
-    _write(folder, OPTIMIZER, FileTensors(shapes, lambda name: _whole_average(model, name)), context)
+    for kind, tensors in _tensors(model).items():
+        _write(folder, kind, tensors, context)
     if model.sharded:
         model.sharded.release()
     if not context.rank:
         write_progress(folder, progress)
+
+
+def take_snapshot(model: ParallelModel, progress: TrainProgress, context: DistributedContext) -> Snapshot:
+    """Return the tensors that this process writes, copied from a GPU. Each process takes part; see `save`."""
+    found = _tensors(model)
+    own = {kind: dict(_own_arrays(tensors, context)) for kind, tensors in found.items()}
+    if model.sharded:
+        model.sharded.release()
+    shapes = found[WEIGHTS].shapes, found[OPTIMIZER].shapes
+    return Snapshot(own[WEIGHTS], own[OPTIMIZER], shapes, progress, context.rank, context.world)
+
+
+def _tensors(model: ParallelModel) -> dict[str, FileTensors]:
+    """Return the tensors of a checkpoint by the kind of their file."""
+    shapes = shapes_of_averages(model.optimizer, model.shapes, model.trained)
+    return {
+        WEIGHTS: FileTensors(model.shapes, lambda name: _whole_weight(model, name)),
+        OPTIMIZER: FileTensors(shapes, lambda name: _whole_average(model, name)),
+    }
 
 
 @torch.no_grad()
@@ -152,25 +171,24 @@ def _gathered(tensor: Tensor | None) -> Tensor:
     return tensor.detach()
 
 
-def _write(folder: Path, kind: str, tensors: FileTensors, context: DistributedContext) -> None:
-    """Gather all tensors in the same order on each process, and write those of this process as they come.
+def _own_arrays(tensors: FileTensors, context: DistributedContext) -> Iterator[tuple[str, Floats]]:
+    """Gather all tensors in the same order on each process, and yield those that this process writes.
 
     Args:
-        folder: the checkpoint's directory.
-        kind: kind of the file.
         tensors: all tensors of the files.
         context: this process's device and rank.
     """
-    names = iter(tensors)
-
-    def blocks(wanted: str) -> Iterator[Floats]:
-        for name in names:
-            found = tensors[name]
-            if name == wanted:
-                yield found.float().cpu().numpy()
-                return
-
     own = tensors_of_part(tensors.shapes, context.rank, context.world)
-    write_part(folder, kind, own, blocks, context.rank, context.world)
-    for name in names:
-        tensors[name]
+    for name in tensors:
+        found = tensors[name]
+        if name in own:
+            yield name, found.float().cpu().numpy()
+
+
+def _write(folder: Path, kind: str, tensors: FileTensors, context: DistributedContext) -> None:
+    """Write the tensors of this process as they are gathered, one at a time."""
+    gathered = _own_arrays(tensors, context)
+    own = tensors_of_part(tensors.shapes, context.rank, context.world)
+    write_part(folder, kind, own, lambda _: [next(gathered)[1]], context.rank, context.world)
+    for _ in gathered:  # what other processes write is gathered here, too
+        pass

@@ -16,13 +16,13 @@ from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
-from jprep_deepspeed.worker.checkpoint import restore, save
+from jprep_deepspeed.worker.checkpoint import restore, save, take_snapshot
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWithLoss
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.loss_divisor import Number, add_count, labels_or_count, or_one
 from jprep_torch.worker.optimizer import LossScale, clip, global_norm, rescale_gradients, set_rate, unscale_and_clip
-from jprep_torch.worker.trainer import StepResult
+from jprep_torch.worker.trainer import StepResult, Write
 
 
 class TrainState:
@@ -57,6 +57,7 @@ class TrainState:
     ) -> None:
         self._job, self._context, self._hooks = job, context, hooks
         self._profiler = profiler or Profiler(Path())
+        self._copies = context.kind == "cuda" and keeps_on_device(config)
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
         self._parallel = parallelize(
@@ -92,11 +93,17 @@ class TrainState:
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint; each process writes some of the tensors."""
-        progress = TrainProgress(self._updates, self._scale.factor, self._scale.good_steps)
-        save(folder, self._parallel, progress, self._context)
+        save(folder, self._parallel, self._progress, self._context)
 
-    def copy(self) -> None:
-        """Return None: tensors are gathered, which all processes do in the same order as they train."""
+    def copy(self) -> Write | None:
+        """Return what writes a checkpoint from copies of a GPU's tensors; None if the tensors are in main memory."""
+        if not self._copies:
+            return None
+        return take_snapshot(self._parallel, self._progress, self._context).write
+
+    @property
+    def _progress(self) -> TrainProgress:
+        return TrainProgress(self._updates, self._scale.factor, self._scale.good_steps)
 
     def _forward(self, model: Any, inputs: ModelInputs) -> ModelResult:
         """Compute the loss, with autocast in stage 0; in other stages weights are in half precision already."""
@@ -180,3 +187,9 @@ class TrainState:
     def _count_update(self) -> None:
         self._updates += 1
         self._scale.grow()
+
+
+def keeps_on_device(config: Config) -> bool:
+    """Return whether a DeepSpeed configuration keeps no tensor in main memory or in files."""
+    zero = config.get("zero_optimization", {})
+    return all(zero.get(key, {}).get("device", "none") == "none" for key in ("offload_optimizer", "offload_param"))
