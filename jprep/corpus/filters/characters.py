@@ -1,22 +1,12 @@
-"""Count the characters of a text by kind, once for all filters."""
+"""Count the characters of a text by kind, for filters that judge one document at a time."""
 
 from __future__ import annotations
 
 import functools
-import re
-import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_KINDS = ("blank", "kana", "kanji", "latin", "digit", "punctuation", "symbol", "other")
-_KANJI = re.compile("[々〆〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ud840-\ud88d]")
-_KANA = re.compile("[ぁ-ゖゝゞァ-ヺーヽヾㇰ-ㇿｦ-ﾟ]")
-_PUNCTUATION = frozenset("、。，．,.「」『』（）()！？!?・…‥ー〜～：:；;\"'“”‘’［］[]【】〈〉《》-")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+from jprep.corpus.document import Document
+from jprep.corpus.signals.batch import TextBatch
 
 
 class CharacterKinds(NamedTuple):
@@ -45,32 +35,7 @@ class CharacterKinds(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def count_characters(text: str) -> CharacterKinds:
-    """Count the characters of a text by kind. The last result is cached, since several filters need it."""
-    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
-    counts = np.bincount(kind_of_code_units().take(units), minlength=len(_KINDS)).tolist()
-    return CharacterKinds._make([*counts[1:], sum(counts[1:])])
-
-
-@functools.cache
-def kind_of_code_units() -> NDArray[np.uint8]:
-    """Return the kind of each UTF-16 code unit (uint8, shape [65536])."""
-    kinds = [_KINDS.index(_kind(chr(unit))) for unit in range(1 << 16)]
-    return np.array(kinds, dtype=np.uint8)
-
-
-def _kind(char: str) -> str:
-    category = unicodedata.category(char)
-    if _KANJI.match(char):
-        return "kanji"
-    if _KANA.match(char):
-        return "kana"
-    if _SURROGATES.match(char):
-        # The first half of a pair gives the kind (kanji, or nearly always emoji); the second half must not count.
-        return "symbol" if char < "\udc00" else "blank"
-    if (category[0] in "ZC" and category != "Co") or category[0] == "M":
-        return "blank"
-    if category[0] == "N":
-        return "digit" if category == "Nd" else "symbol"
-    if category[0] == "L":
-        return "latin" if "LATIN" in unicodedata.name(char, "") else "other"
-    return "punctuation" if char in _PUNCTUATION else "symbol"
+    """Count the characters of a text by kind. The last result is cached, since several filters may need it."""
+    _, katakana, *others, hiragana = TextBatch([Document("", "", "", "", text)]).kind_counts[0].tolist()
+    kinds = [katakana + hiragana, *others]
+    return CharacterKinds._make([*kinds, sum(kinds)])

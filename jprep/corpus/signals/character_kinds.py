@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
+import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from jprep.corpus.filters.characters import kind_of_code_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,22 +18,40 @@ BLANK, KATAKANA, KANJI, LATIN, DIGIT, PUNCTUATION, SYMBOL, OTHER, HIRAGANA = ran
 
 CODE_POINTS = 0x110000
 _PLANE = 1 << 16
-_SURROGATES = slice(0xD800, 0xDC00)
+_HIGH_SURROGATES = slice(0xD800, 0xDC00)
 _PER_SURROGATE = 1 << 10
-_HIRAGANA = (("ぁ", "ゖ"), ("ゝ", "ゞ"))
+_KANJI = re.compile("[々〆〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ud840-\ud88d]")
+_HIRAGANA = re.compile("[ぁ-ゖゝゞ]")
+_KATAKANA = re.compile("[ァ-ヺーヽヾㇰ-ㇿｦ-ﾟ]")
+_PUNCTUATION = frozenset("、。，．,.「」『』（）()！？!?・…‥ー〜～：:；;\"'“”‘’［］[]【】〈〉《》-")
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @functools.cache
 def kind_of_code_points() -> NDArray[np.uint8]:
     """Return the kind of each code point as an index of `KINDS`, uint8, shape [0x110000].
 
-    A character outside the first plane has the kind of the first half of its surrogate pair, as in
-    `jprep.corpus.filters.characters.count_characters`.
+    A character outside the first plane has the kind of the first half of its surrogate pair.
     """
-    units = kind_of_code_units().copy()
-    for first, last in _HIRAGANA:
-        units[ord(first) : ord(last) + 1] = HIRAGANA
-    return np.concatenate([units[:_PLANE], np.repeat(units[_SURROGATES], _PER_SURROGATE)])
+    units = np.array([_kind(chr(unit)) for unit in range(_PLANE)], np.uint8)
+    return np.concatenate([units, np.repeat(units[_HIGH_SURROGATES], _PER_SURROGATE)])
+
+
+def _kind(char: str) -> int:
+    category = unicodedata.category(char)
+    for pattern, kind in ((_KANJI, KANJI), (_HIRAGANA, HIRAGANA), (_KATAKANA, KATAKANA)):
+        if pattern.match(char):
+            return kind
+    if _SURROGATES.match(char):
+        # The first half of a pair gives the kind (kanji, or nearly always emoji); the second half must not count.
+        return SYMBOL if char < "\udc00" else BLANK
+    if (category[0] in "ZC" and category != "Co") or category[0] == "M":
+        return BLANK
+    if category[0] == "N":
+        return DIGIT if category == "Nd" else SYMBOL
+    if category[0] == "L":
+        return LATIN if "LATIN" in unicodedata.name(char, "") else OTHER
+    return PUNCTUATION if char in _PUNCTUATION else SYMBOL
 
 
 @functools.lru_cache(maxsize=16)
