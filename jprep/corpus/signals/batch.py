@@ -97,14 +97,14 @@ class TextBatch:
         return np.concatenate([[0], np.flatnonzero(self.codes == _LINE_FEED) + 1])
 
     @cached_property
-    def line_docs(self) -> NDArray[np.int64]:
-        """The index of the document of each line, shape [lines]."""
-        return self.doc_of_code[self.line_starts[:-1]]
-
-    @cached_property
     def first_lines(self) -> NDArray[np.int64]:
         """The index of the first line of each document, shape [documents]."""
-        return np.searchsorted(self.line_docs, np.arange(len(self.docs)))
+        return np.searchsorted(self.line_starts, self.starts[:-1])
+
+    @cached_property
+    def line_docs(self) -> NDArray[np.int64]:
+        """The index of the document of each line, shape [lines]."""
+        return self._docs_of(self.line_starts[:-1])
 
     @cached_property
     def line_lengths(self) -> NDArray[np.int64]:
@@ -151,7 +151,11 @@ class TextBatch:
     @cached_property
     def sentence_docs(self) -> NDArray[np.int64]:
         """The index of the document of each sentence, shape [sentences]."""
-        return self.doc_of_code[self.sentence_starts]
+        return self._docs_of(self.sentence_starts)
+
+    def _docs_of(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the index of the document of some places in `codes`, which ascend."""
+        return np.repeat(np.arange(len(self.docs)), np.diff(np.searchsorted(places, self.starts)))
 
     @cached_property
     def sentence_lengths(self) -> NDArray[np.int64]:
