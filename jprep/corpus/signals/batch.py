@@ -126,6 +126,11 @@ class TextBatch:
         below = len(self.codes) - first  # a line that begins later has more factors
         return (sums[last] - sums[first]) * _powers(GOLDEN, _BLOCK)[below % _BLOCK] * high[below // _BLOCK]
 
+    @cached_property
+    def repeated_lines(self) -> NDArray[np.bool_]:
+        """Whether each line occurred before in its document, shape [lines]. Empty lines do not count."""
+        return _repeated_lines(self)
+
     def line(self, index: int) -> str:
         """Return a line."""
         return self.joined[self.line_starts[index] : self.line_starts[index + 1] - 1]
@@ -219,6 +224,51 @@ def _lines_of(doc: Document) -> Iterator[Document]:
     words = doc.words.split("\n") if doc.words else [""] * len(texts)
     for text, marked in zip(texts, words, strict=True):
         yield Document(doc.id, doc.source, doc.title, doc.url, text, marked, doc.meta)
+
+
+def _repeated_lines(batch: TextBatch) -> NDArray[np.bool_]:
+    """Return whether each line of a batch occurred before in its document. Empty lines do not count."""
+    first, again = _pairs_of_equal_hash(batch)
+    repeated = np.zeros(len(batch.line_lengths), bool)
+    repeated[again] = True
+    different = again[~_equal(batch, first, again)]
+    for doc in set(batch.line_docs[different].tolist()):  # unequal lines of the same hash
+        seen = set[str]()
+        for index, line in enumerate(batch.texts[doc].split("\n"), batch.first_lines[doc]):
+            repeated[index] = line in seen
+            seen |= {line} - {""}
+    return repeated
+
+
+def _pairs_of_equal_hash(batch: TextBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the lines of whose hash the same document has an earlier one, and the first such line of each."""
+    filled = np.flatnonzero((batch.line_lengths > 0) & (batch.counts(batch.line_docs) > 1)[batch.line_docs])
+    if not len(filled):
+        return filled, filled
+    keys = batch.line_hashes[filled] ^ (batch.line_docs[filled].astype(np.uint64) * np.uint64(GOLDEN))
+    order = np.argsort(keys)
+    ordered = keys[order]
+    groups = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    sizes = np.diff(np.append(groups, len(order)))
+    first = np.repeat(np.minimum.reduceat(order, groups), sizes)
+    again = first != order
+    return filled[first[again]], filled[order[again]]
+
+
+def _equal(batch: TextBatch, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether the lines of each pair are equal and of the same document; none is empty."""
+    lengths = batch.line_lengths[second]
+    same: NDArray[np.bool_] = (lengths == batch.line_lengths[first]) & (
+        batch.line_docs[first] == batch.line_docs[second]
+    )
+    first, second, lengths = first[same], second[same], lengths[same]
+    begins = np.cumsum(lengths) - lengths
+    inside = np.arange(lengths.sum()) - np.repeat(begins, lengths)
+    left = batch.codes[np.repeat(batch.line_starts[first], lengths) + inside]
+    right = batch.codes[np.repeat(batch.line_starts[second], lengths) + inside]
+    if len(begins):
+        same[same] = np.logical_and.reduceat(left == right, begins)
+    return same
 
 
 @functools.lru_cache(maxsize=4)
