@@ -299,6 +299,10 @@ class Filter(Step):
         """
         return {}
 
+    def measure_all(self, batch: TextBatch) -> Sequence[Mapping[str, float]]:
+        """Return the measures of each document of a batch: what `measure` returns, in fewer calls."""
+        return [self.measure(doc) for doc in batch.docs]
+
     def thresholds(self) -> Mapping[str, Threshold]:
         """Return the smallest and the largest value that is kept of each measure; None where there is no limit."""
         return {}

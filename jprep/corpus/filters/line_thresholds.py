@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jprep.corpus.document import KEEP, Document, Verdict
+from jprep.corpus.document import Verdict
 from jprep.corpus.filters.thresholds import ThresholdFilter
+from jprep.corpus.filters.verdicts import add_dropped_lines, verdicts
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.per_line import of_documents, of_lines
 from jprep.corpus.step import Signal, Threshold
@@ -39,18 +40,13 @@ class LineThresholdFilter(ThresholdFilter):
         """Return which lines of each document to drop."""
         lines = batch.per_line
         outside, reason = self._outside(lines, self.rules[0])
-        outside &= np.array([not text.isspace() for text in lines.texts], bool) & (lines.lengths > 0)
+        visible = np.array([bool(text) and not text.isspace() for text in lines.texts], bool)
+        outside &= visible
         self._take_counts()
         self._count(lines, outside, reason)
-        firsts = np.append(batch.first_lines, len(lines))
-        found = [KEEP] * len(batch)
-        for index in np.unique(batch.line_docs[outside]).tolist():
-            own = slice(firsts[index], firsts[index + 1])
-            left = any(
-                text.strip() for text, dropped in zip(lines.texts[own], outside[own], strict=True) if not dropped
-            )
-            dropped = tuple(np.flatnonzero(outside[own]).tolist())
-            found[index] = Verdict(True, reason, dropped) if left else Verdict(False, reason)
+        left = batch.counts(batch.line_docs[visible & ~outside])
+        found = verdicts(len(batch), ((left == 0) & (batch.counts(batch.line_docs[outside]) > 0), reason))
+        add_dropped_lines(found, batch, outside, reason)
         return found
 
     def _count(self, lines: TextBatch, outside: NDArray[np.bool_], reason: str) -> None:
@@ -58,14 +54,6 @@ class LineThresholdFilter(ThresholdFilter):
             self.tally[f"{reason}.lines"] += int(np.count_nonzero(outside))
             self.tally[f"{reason}.characters"] += int(lines.lengths[outside].sum())
 
-    def measure(self, doc: Document) -> dict[str, float]:
-        """Return nothing: the signal of the document as a whole decides nothing."""
-        return {}
-
-    def measure_first(self, batch: TextBatch) -> dict[str, float]:
-        """Return nothing, see `measure`."""
-        return {}
-
     def thresholds(self) -> dict[str, Threshold]:
-        """Return nothing, see `measure`."""
+        """Return nothing: the signal of the document as a whole decides nothing."""
         return {}

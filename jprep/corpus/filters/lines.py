@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import numpy as np
 
-from jprep.corpus.document import KEEP, Document, Verdict
-from jprep.corpus.filters.measures import fraction
-from jprep.corpus.filters.verdicts import verdicts
+from jprep.corpus.document import Verdict
+from jprep.corpus.filters.measures import Measure, MeasureFilter
+from jprep.corpus.filters.verdicts import add_dropped_lines
 from jprep.corpus.signals.batch import TextBatch
-from jprep.corpus.signals.lines import MIN_LINES, SENTENCE_END_MARKS, ended_lines, repeats
-from jprep.corpus.step import Count, Filter, Share, StepConfig, Threshold
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from jprep.corpus.signals.lines import MIN_LINES, SENTENCE_END_MARKS, count_lines, ended_lines
+from jprep.corpus.step import Count, Share, StepConfig
 
 
-class SentenceEndFilter(Filter):
+class SentenceEndFilter(MeasureFilter):
     """Rejects menus and lists, by the fraction of lines that end a sentence. Reason: `no_sentence_end`."""
 
     name = "sentence_end"
@@ -38,54 +34,31 @@ class SentenceEndFilter(Filter):
         min_lines: Count = MIN_LINES
         drop_lines: bool = False
 
-    def __init__(self, config: Any = None) -> None:
-        super().__init__(config)
-        self._marks = frozenset(self.config.marks)
+    def measures(self, batch: TextBatch) -> list[Measure]:
+        """Return how many lines end a sentence, and their fraction where there are enough lines for its threshold.
 
-    def judge(self, doc: Document) -> Verdict:
-        """Return whether to keep the document, and which lines to drop."""
-        lines = doc.text.split("\n")
-        if len(lines) < self.config.min_lines and not self.config.drop_lines:
-            return KEEP
-        marks = self._marks
-        nonempty = [index for index, line in enumerate(lines) if line]
-        unended = [index for index in nonempty if lines[index].rstrip()[-1:] not in marks]
-        ended = len(nonempty) - len(unended)
-        if len(nonempty) >= self.config.min_lines and ended < self.config.min_share * len(nonempty):
-            return Verdict(False, "no_sentence_end")
-        if not self.config.drop_lines or not unended:
-            return KEEP
-        return Verdict(True, "no_sentence_end", tuple(unended)) if ended else Verdict(False, "no_sentence_end")
+        With `drop_lines`, a document must have a line that ends a sentence.
+        """
+        config, reason = self.config, "no_sentence_end"
+        lines, _ = count_lines(batch, batch.line_lengths > 0)
+        ended, _ = count_lines(batch, ended_lines(batch, config.marks))
+        some, least = np.where(lines > 0, ended, np.nan), 1 if config.drop_lines else None
+        enough = np.where(lines >= config.min_lines, lines, 0)
+        return [
+            Measure("sentence_ends", reason, some, None, least=least),
+            Measure("sentence_end_share", reason, ended, enough, least=config.min_share),
+        ]
 
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch, and which lines to drop."""
+        found = super().judge_all(batch)
         if self.config.drop_lines:
-            return super().judge_all(batch)
-        lines, ended = batch.counts(batch.line_docs[batch.line_lengths > 0]), self._ended(batch)
-        few = (lines >= self.config.min_lines) & (ended < self.config.min_share * lines)
-        return verdicts(len(batch), (few, "no_sentence_end"))
-
-    def _ended(self, batch: TextBatch) -> NDArray[np.float64]:
-        return batch.counts(batch.line_docs, ended_lines(batch, self.config.marks))
-
-    def measure(self, doc: Document) -> dict[str, float]:
-        """Return how many lines end a sentence, and their fraction where there are enough lines for its threshold."""
-        lines = [line for line in doc.text.split("\n") if line]
-        ended = sum(1 for line in lines if line.rstrip()[-1:] in self._marks)
-        if not lines:
-            return {}
-        if len(lines) < self.config.min_lines:
-            return {"sentence_ends": ended}
-        share = fraction(ended, len(lines), self.config.min_share)
-        return {"sentence_ends": ended, "sentence_end_share": share}
-
-    def thresholds(self) -> dict[str, Threshold]:
-        """Return the smallest values; with `drop_lines`, a document must have a line that ends a sentence."""
-        least = 1 if self.config.drop_lines else None
-        return {"sentence_ends": (least, None), "sentence_end_share": (self.config.min_share, None)}
+            unended = (batch.line_lengths > 0) & ~ended_lines(batch, self.config.marks)
+            add_dropped_lines(found, batch, unended, "no_sentence_end")
+        return found
 
 
-class RepeatedLinesFilter(Filter):
+class RepeatedLinesFilter(MeasureFilter):
     """Rejects documents that repeat the same lines. Reason: `repeated_lines`."""
 
     name = "repeated_lines"
@@ -104,36 +77,19 @@ class RepeatedLinesFilter(Filter):
         max_chars: Share = 0.3
         drop_repeats: bool = False
 
-    def judge(self, doc: Document) -> Verdict:
-        """Return whether to keep the document, and which lines to drop."""
-        lines = doc.text.split("\n")
-        if len(set(lines)) == len(lines):
-            return KEEP
-        repeated_at = repeats(lines)
-        nonempty = sum(1 for line in lines if line)
-        chars = len(doc.text) - len(lines) + 1
-        repeated = sum(len(lines[index]) for index in repeated_at)
-        if len(repeated_at) > self.config.max_lines * nonempty or repeated > self.config.max_chars * chars:
-            return Verdict(False, "repeated_lines")
-        return Verdict(True, "repeated_lines", tuple(repeated_at)) if self.config.drop_repeats and repeated_at else KEEP
+    def measures(self, batch: TextBatch) -> list[Measure]:
+        """Return the fractions of repeated lines and of their characters."""
+        config, reason = self.config, "repeated_lines"
+        lines, characters = count_lines(batch, batch.line_lengths > 0)
+        repeated, repeated_characters = count_lines(batch, batch.repeated_lines)
+        return [
+            Measure("repeated_line_share", reason, repeated, lines, most=config.max_lines),
+            Measure("repeated_character_share", reason, repeated_characters, characters, most=config.max_chars),
+        ]
 
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch, and which lines to drop."""
-        return [self.judge(doc) if "\n" in doc.text else KEEP for doc in batch.docs]
-
-    def measure(self, doc: Document) -> dict[str, float]:
-        """Return the fractions of repeated lines and of their characters; nothing for text that is only line feeds."""
-        lines = doc.text.split("\n")
-        repeated_at, filled = repeats(lines), [line for line in lines if line]
-        if not filled:
-            return {}
-        chars, repeated = sum(map(len, filled)), sum(len(lines[index]) for index in repeated_at)
-        return {
-            "repeated_line_share": fraction(len(repeated_at), len(filled), self.config.max_lines),
-            "repeated_character_share": fraction(repeated, chars, self.config.max_chars),
-        }
-
-    def thresholds(self) -> dict[str, Threshold]:
-        """Return the largest fractions."""
-        config = self.config
-        return {"repeated_line_share": (None, config.max_lines), "repeated_character_share": (None, config.max_chars)}
+        found = super().judge_all(batch)
+        if self.config.drop_repeats:
+            add_dropped_lines(found, batch, batch.repeated_lines, "repeated_lines")
+        return found

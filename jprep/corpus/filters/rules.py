@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jprep.corpus.document import Document, Verdict
+from jprep.corpus.document import Verdict
 from jprep.corpus.filters.limits import SignalLimits
-from jprep.corpus.filters.verdicts import verdicts
+from jprep.corpus.filters.verdicts import BatchFilter, verdicts
 from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.signals.lookup import find_signal
 from jprep.corpus.signals.per_line import of_documents
-from jprep.corpus.step import Filter, Signal, Threshold
+from jprep.corpus.step import Signal, Threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Rule(SignalLimits, frozen=True):
         return self
 
 
-class RulesFilter(Filter):
+class RulesFilter(BatchFilter):
     """Drops documents by the first rule that fails.
 
     A subclass makes the rules and signals in `__init__`:
@@ -88,10 +88,6 @@ class RulesFilter(Filter):
             }
         return self._found
 
-    def judge(self, doc: Document) -> Verdict:
-        """Return whether to keep the document."""
-        return self.judge_all(TextBatch([doc]))[0]
-
     def judge_all(self, batch: TextBatch) -> list[Verdict]:
         """Return whether to keep each document of a batch."""
         found = verdicts(len(batch), *(self._outside(batch, rule) for rule in self.rules))
@@ -115,15 +111,14 @@ class RulesFilter(Filter):
     def _values(self, batch: TextBatch, column: str) -> NDArray[np.float32]:
         return batch.measured(self._by_column()[column])[column].astype(np.float32)
 
-    def measure(self, doc: Document) -> dict[str, float]:
+    def measure_all(self, batch: TextBatch) -> list[dict[str, float]]:
         """Return the signals that the rules compare. One that is equal to its limit in 32 bits is the limit."""
-        return self.measure_first(TextBatch([doc]))
-
-    def measure_first(self, batch: TextBatch) -> dict[str, float]:
-        """Return what `measure` returns, of the first document of a batch that may have signals already."""
         limits = self.thresholds()
-        values = {column: self._values(batch, column)[0] for column in limits}
-        return {column: _shown(value, limits[column]) for column, value in values.items() if not np.isnan(value)}
+        values = {column: self._values(batch, column) for column in limits}
+        return [
+            {name: _shown(own[index], limits[name]) for name, own in values.items() if not np.isnan(own[index])}
+            for index in range(len(batch))
+        ]
 
     def thresholds(self) -> dict[str, Threshold]:
         """Return the limits by column; the narrowest, if several rules compare one column."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from jprep.corpus.config import StepRef
 from jprep.corpus.document import Document
-from jprep.corpus.filters.rules import RulesFilter
 from jprep.corpus.processing import document_batches
 from jprep.corpus.refilter.request import FilterRequest, KeptSignal, RefilterSteps
 from jprep.corpus.signals.batch import TextBatch
@@ -186,8 +185,7 @@ def _judged(drops: Drops, step: Filter, batch: TextBatch) -> Drops:
 
 def _example(one: TextBatch, reason: str, step: Filter) -> Example:
     """Return the document of a batch of one, which may have kept signals that cannot be measured here."""
-    doc, limits = one.docs[0], step.thresholds()
-    measures = step.measure_first(one) if isinstance(step, RulesFilter) else dict(step.measure(doc))
+    doc, limits, measures = one.docs[0], step.thresholds(), step.measure_all(one)[0]
     failed = {name: value for name, value in measures.items() if _is_outside(value, limits.get(name, (None, None)))}
     return Example(doc.id, reason, failed, doc.text[:_EXCERPT])
 

@@ -89,6 +89,11 @@ class TextBatch:
         return counts
 
     @cached_property
+    def visible(self) -> NDArray[np.int64]:
+        """The number of characters of each text other than white space and combining characters, shape [documents]."""
+        return np.asarray(self.kind_counts[:, 1:].sum(1), np.int64)
+
+    @cached_property
     def line_starts(self) -> NDArray[np.int64]:
         """Where each line begins in `codes`, shape [lines + 1]: line i is codes[line_starts[i] : line_starts[i+1] - 1].
 

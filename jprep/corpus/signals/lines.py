@@ -75,14 +75,3 @@ def ended_lines(batch: TextBatch, marks: str) -> NDArray[np.bool_]:
     for line in filled[white_space()[last]].tolist():
         ended[line] = batch.line(line).rstrip()[-1:] in frozenset(marks)
     return ended
-
-
-def repeats(lines: list[str]) -> list[int]:
-    """Return the indexes of lines that occurred before. Empty lines are ignored."""
-    seen, repeated = set[str](), list[int]()
-    for index, line in enumerate(lines):
-        if line in seen:
-            repeated.append(index)
-        elif line:
-            seen.add(line)
-    return repeated

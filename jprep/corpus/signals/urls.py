@@ -14,8 +14,6 @@ from jprep.corpus.step import Signal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-URL_MARKS = ("://", "www.")
-"""Every URL contains one of these."""
 URL = re.compile(r"(?:https?|ftp)://[!-~]+|www\.[!-~]+")
 _SCHEMES = ("https", "http", "ftp")
 
@@ -59,10 +57,9 @@ def _urls(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _beginnings(text: str) -> Iterator[int]:
-    colon, www = URL_MARKS
-    for place in _places(text, colon):
+    for place in _places(text, "://"):
         yield from (place - len(scheme) for scheme in _SCHEMES if text.endswith(scheme, 0, place))
-    yield from _places(text, www)
+    yield from _places(text, "www.")
 
 
 def _places(text: str, mark: str) -> Iterator[int]:

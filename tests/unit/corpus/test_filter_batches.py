@@ -1,4 +1,4 @@
-"""Filters judge many documents as they judge one."""
+"""Filters judge and measure many documents as they do one."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ def documents(texts: list[str]) -> list[Document]:
 
 @pytest.mark.parametrize("kind", OPTIONS, ids=lambda kind: kind.name)
 @given(data=st.data(), texts=MANY)
-def test_a_batch_is_judged_like_its_documents(kind: type[Filter], data: st.DataObject, texts: list[str]) -> None:
+def test_a_batch_gives_what_its_documents_give(kind: type[Filter], data: st.DataObject, texts: list[str]) -> None:
     options: dict[str, Any] = {name: data.draw(values, name) for name, values in OPTIONS[kind].items()}
     step = kind(msgspec.convert(options, kind.Config))
     docs = documents(texts)
     assert step.judge_all(TextBatch(docs)) == [step.judge(doc) for doc in docs]
+    assert step.measure_all(TextBatch(docs)) == [step.measure(doc) for doc in docs]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OPTIONS if kind.name != "threshold"], ids=lambda kind: kind.name)

@@ -16,6 +16,7 @@ from jprep.corpus.filters.document import JapaneseFilter, LengthFilter, SymbolFi
 from jprep.corpus.filters.lines import RepeatedLinesFilter, SentenceEndFilter
 from jprep.corpus.filters.measures import fraction
 from jprep.corpus.filters.thresholds import ThresholdFilter
+from jprep.corpus.signals.lines import SENTENCE_END_MARKS
 from jprep.corpus.step import Filter
 
 SHARES = st.one_of(st.sampled_from([0.0, 0.05, 0.07, 0.1, 0.3, 0.5, 1.0]), st.floats(0, 1))
@@ -68,6 +69,28 @@ def test_a_document_is_dropped_when_a_measure_is_outside_its_threshold(
 def test_every_built_in_filter_measures() -> None:
     others = {"preset", "hojichar", "line_threshold"}  # thresholds of others, or of single lines
     assert {kind.name for kind in OPTIONS} == jprep_filters().keys() - others
+
+
+@given(TEXTS)
+def test_lines_are_counted_as_python_counts_them(text: str) -> None:
+    lines = text.split("\n")
+    ended = [bool(line.rstrip()) and line.rstrip()[-1] in SENTENCE_END_MARKS for line in lines]
+    repeated = [bool(line) and line in lines[:number] for number, line in enumerate(lines)]
+    unended = tuple(number for number, line in enumerate(lines) if line and not ended[number])
+    again = tuple(number for number, found in enumerate(repeated) if found)
+    doc = Document("a:1", "a", "", "", text)
+    sentence_ends = SentenceEndFilter(SentenceEndFilter.Config(min_share=0.0, drop_lines=True))
+    repeats = RepeatedLinesFilter(RepeatedLinesFilter.Config(max_lines=1.0, max_chars=1.0, drop_repeats=True))
+    assert sentence_ends.measure(doc).get("sentence_ends", 0) == sum(ended)
+    assert sentence_ends.judge(doc).lines == (unended if any(ended) else ())
+    assert repeats.judge(doc).lines == again
+    if filled := [line for line in lines if line]:
+        characters = sum(len(lines[number]) for number in again)
+        shares = {
+            "repeated_line_share": len(again) / len(filled),
+            "repeated_character_share": characters / sum(map(len, filled)),
+        }
+        assert repeats.measure(doc) == pytest.approx(shares)
 
 
 @given(st.integers(0, 10**9), st.integers(1, 10**9), st.one_of(SHARES, LIMITS))
