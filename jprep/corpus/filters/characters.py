@@ -36,6 +36,13 @@ class CharacterKinds(NamedTuple):
 @functools.lru_cache(maxsize=1)
 def count_characters(text: str) -> CharacterKinds:
     """Count the characters of a text by kind. The last result is cached, since several filters may need it."""
-    _, katakana, *others, hiragana = TextBatch([Document("", "", "", "", text)]).kind_counts[0].tolist()
-    kinds = [katakana + hiragana, *others]
-    return CharacterKinds._make([*kinds, sum(kinds)])
+    return count_kinds(TextBatch([Document("", "", "", "", text)]))[0]
+
+
+def count_kinds(batch: TextBatch) -> list[CharacterKinds]:
+    """Return the characters of each document of a batch by kind."""
+    rows = zip(batch.kind_counts.tolist(), batch.visible.tolist(), strict=True)
+    return [
+        CharacterKinds._make([katakana + hiragana, *others, visible])
+        for (_, katakana, *others, hiragana), visible in rows
+    ]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jprep.batching import batches_of
 from jprep.corpus.document import Document
 from jprep.corpus.shard_reader import read_batches, shard_of
 from jprep.corpus.stages.read import source_index
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SAMPLE_DOCUMENTS = 20_000
 """About how many documents are measured."""
 _SAMPLE_CHARACTERS = 40_000_000  # about how many characters of these documents: measuring costs time by the character
+_BATCH_CHARACTERS = 1 << 18  # characters that are measured together
 _TRACED = 40  # documents of each source whose records are read again
 _TRACED_SOURCES = 6
 EXCERPT = 300
@@ -94,8 +96,9 @@ def scan_documents(folder: Path, manifest: Manifest) -> DocumentScan:
         _add_sizes(scan, batch["source"], lengths)
         for sample in [examples, *filter(None, [traceable.get(number)])]:
             sample.offer(keys, partial(_example, batch, number, row, lengths))
-        for at in np.flatnonzero(keys <= np.uint64(limit)).tolist():
-            measures.add(_document(batch, at))
+        measured = (_document(batch, at) for at in np.flatnonzero(keys <= np.uint64(limit)).tolist())
+        for docs in batches_of(measured, _BATCH_CHARACTERS, lambda doc: len(doc.text) + 1):
+            measures.add(docs)
     return scan._replace(
         examples=examples.items(), traceable=[each for own in traceable.values() for each in own.items()]
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.corpus.document import Document
-from jprep.corpus.filters.characters import CharacterKinds, count_characters
+from jprep.corpus.filters.characters import CharacterKinds, count_kinds
 from jprep.corpus.originals import Unavailable
 from jprep.corpus.originals.rebuilt_steps import rebuild
+from jprep.corpus.signals.batch import TextBatch
 from jprep.corpus.step import Filter, Threshold
 
 if TYPE_CHECKING:
@@ -78,16 +81,23 @@ class SampleMeasures:
                 self.problems.append(f"The documents are not measured by a filter: {step.what}.")
         return self._made[key]
 
-    def add(self, doc: Document) -> None:
-        """Measure a document."""
-        self.documents += 1
-        self._add_scripts(count_characters(doc.text))
-        for step in self._filters.get(doc.source, []):
-            for name, value in step.measure(doc).items():
-                self._values[step.label, name].append(value)
-        for name, value in doc.signals.items():
-            if not math.isnan(value):
-                self._values[_SIGNAL, name].append(value)
+    def add(self, docs: Sequence[Document]) -> None:
+        """Measure documents."""
+        for source, own in groupby(docs, lambda doc: doc.source):
+            self._add_to(self._filters.get(source, []), list(own))
+
+    def _add_to(self, steps: list[Filter], docs: list[Document]) -> None:
+        batch = TextBatch(docs)
+        measured = [step.measure_all(batch) for step in steps]
+        for index, (doc, kinds) in enumerate(zip(docs, count_kinds(batch), strict=True)):
+            self.documents += 1
+            self._add_scripts(kinds)
+            for step, measures in zip(steps, measured, strict=True):
+                for name, value in measures[index].items():
+                    self._values[step.label, name].append(value)
+            for name, value in doc.signals.items():
+                if not math.isnan(value):
+                    self._values[_SIGNAL, name].append(value)
 
     def _add_scripts(self, counts: CharacterKinds) -> None:
         for name in SCRIPTS:

@@ -273,8 +273,7 @@ def test_reasons_of_thresholds_are_explained(tmp_path: Path) -> None:
 def test_a_report_shows_what_thresholds_measure(tmp_path: Path) -> None:
     corpus = build_corpus(tmp_path, posts(), filters=[{"signal": "characters", "min": 10}])
     measures = SampleMeasures(corpus.manifest)
-    for doc in corpus:
-        measures.add(doc)
+    measures.add(list(corpus))
     assert [(each.step, each.name, each.thresholds) for each in measures.measured()] == [
         ("threshold", "characters", [(10, None)])
     ]
