@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jprep.corpus.signals.batch import TextBatch, share
-from jprep.corpus.signals.character_kinds import KINDS
+from jprep.corpus.signals.character_kinds import DIGIT, HIRAGANA, KANJI, KATAKANA, LATIN, PUNCTUATION, SYMBOL
 from jprep.corpus.step import Signal
 
 if TYPE_CHECKING:
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SHARES = {
-    "japanese_share": ("hiragana", "katakana", "kanji"),
-    "kana_share": ("hiragana", "katakana"),
-    "hiragana_share": ("hiragana",),
-    "katakana_share": ("katakana",),
-    "kanji_share": ("kanji",),
-    "latin_share": ("latin",),
-    "symbol_share": ("symbol",),
-    "punctuation_share": ("punctuation",),
-    "digit_share": ("digit",),
+    "japanese_share": [HIRAGANA, KATAKANA, KANJI],
+    "kana_share": [HIRAGANA, KATAKANA],
+    "hiragana_share": [HIRAGANA],
+    "katakana_share": [KATAKANA],
+    "kanji_share": [KANJI],
+    "latin_share": [LATIN],
+    "symbol_share": [SYMBOL],
+    "punctuation_share": [PUNCTUATION],
+    "digit_share": [DIGIT],
 }
 """Columns, and the kinds of character that each counts."""
 
@@ -44,9 +44,7 @@ class CharacterSignals(Signal):
 
     def measure(self, batch: TextBatch) -> Mapping[str, NDArray[np.float64]]:
         """Return each column for all documents of a batch."""
-        counts = batch.kind_counts
-        visible = counts[:, 1:].sum(1)
         found = {"characters": batch.lengths.astype("float64"), "sentences": batch.counts(batch.sentence_docs)}
         for column, kinds in _SHARES.items():
-            found[column] = share(counts[:, [KINDS.index(kind) for kind in kinds]].sum(1), visible)
+            found[column] = share(batch.kind_counts[:, kinds].sum(1), batch.visible)
         return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import numpy as np
 
-from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.batch import TextBatch, share
 from jprep.corpus.step import Signal, StepConfig
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ class RepetitionSignal(Signal):
         repeated = np.zeros(len(starts))
         for low, high in _blocks(lengths):
             repeated[low:high] = _repeated(batch.codes, starts[low:high], ngrams[low:high], size)
-        total = batch.counts(docs, ngrams)
-        with np.errstate(invalid="ignore"):
-            return {"repeated_ngram_share": np.where(total > 0, batch.counts(docs, repeated) / total, np.nan)}
+        return {"repeated_ngram_share": share(batch.counts(docs, repeated), batch.counts(docs, ngrams))}
 
 
 def _windows(batch: TextBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
