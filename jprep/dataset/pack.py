@@ -43,6 +43,7 @@ from jprep.engine.runner import Executor, ProgressReporter, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
+from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.formats.file_names import SENTENCEPIECE_MODEL, TOKENIZER_JSON
 from jprep.tokenizer.normalizers import for_raw_text
 from jprep.tokenizer.tokenizer import Tokenizer
@@ -144,10 +145,10 @@ class PackPlan:
             "format": FORMAT,
             "encoding": VERSION,
             "corpus": corpus_fields(self.corpus),
-            "tokenizer": tokenizer_fields(self.tokenizer),
+            "tokenizer": tokenizer_fields(self.tokenizer.card),
             "segmenter": self.corpus.manifest.segmenter,
             "config": _fingerprinted(self.config),
-            "libraries": {name: version(name) for name in _LIBRARIES},
+            "libraries": _libraries(),
         }
         by_text = {"split_by_text": self.splitting.by_text} if self.splitting.by_text else {}
         return fields | by_text | _part_fields(self.parts)
@@ -159,14 +160,19 @@ def corpus_fields(corpus: Corpus) -> dict[str, str]:
     return {"fingerprint": corpus.manifest.fingerprint, "files": shards}
 
 
-def tokenizer_fields(tokenizer: Tokenizer) -> dict[str, Any]:
+def tokenizer_fields(card: TokenizerCard) -> dict[str, Any]:
     """Return what the fingerprint of a dataset has of its tokenizer."""
-    return {"fingerprint": tokenizer.card.fingerprint, "files": _model_files(tokenizer)}
+    return {"fingerprint": card.fingerprint, "files": _model_files(card)}
 
 
 def option_fields(config: DatasetConfig, sources: Iterable[str]) -> dict[str, Any]:
-    """Return what the fingerprint of a dataset has of its options, for a corpus with these sources."""
-    return {"config": _fingerprinted(config)} | _part_fields(packed_parts(config.mix, sources))
+    """Return what the fingerprint of a dataset has of its options, for a corpus with these sources, and of jprep."""
+    fields = {"format": FORMAT, "encoding": VERSION, "config": _fingerprinted(config), "libraries": _libraries()}
+    return fields | _part_fields(packed_parts(config.mix, sources))
+
+
+def _libraries() -> dict[str, str]:
+    return {name: version(name) for name in _LIBRARIES}
 
 
 def _part_fields(parts: list[MixPart]) -> dict[str, Any]:
@@ -182,9 +188,9 @@ def _fingerprinted(config: DatasetConfig) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key != "mix" and (key != "test" or value)}
 
 
-def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
-    files = tokenizer.card.files
-    if tokenizer.card.external:
+def _model_files(card: TokenizerCard) -> dict[str, str]:
+    files = card.files
+    if card.external:
         return files
     return {name: files[name] for name in (TOKENIZER_JSON, SENTENCEPIECE_MODEL) if name in files}
 

@@ -342,13 +342,21 @@ class OutputDirectory:
                 self._remove_plans()
             raise
 
-    def _remove_plans(self) -> None:
+    def has_only_plans(self) -> bool:
+        """Return whether nothing was done here: there are no files but plans, and the lock."""
+        return self._plans() is not None
+
+    def _plans(self) -> list[Path] | None:
+        """Return the files that only plan work; None if there are others besides the lock."""
         files = [Path(parent, name) for parent, _, names in os.walk(self.path) for name in names]
-        lock = self.path / self.kind.lock
         plans = [path for path in files if path.name in _PLANS and path.is_relative_to(self.state)]
-        if {path for path in files if not _is_leased(path)} - {lock, *plans}:
+        others = {path for path in files if not _is_leased(path)} - {self.path / self.kind.lock, *plans}
+        return None if others else plans
+
+    def _remove_plans(self) -> None:
+        if (plans := self._plans()) is None:
             return
-        for path in [*plans, lock]:
+        for path in [*plans, self.path / self.kind.lock]:
             path.unlink(missing_ok=True)
         remove_empty_folders(Path(parent) for parent, _, _ in os.walk(self.state, topdown=False))
         for folder in self._folders():

@@ -205,12 +205,16 @@ def _refuse_receipts_of_other_work(receipts: Path, mark: str) -> None:
                 raise _other_work("this is different work", receipts.parent)
 
 
-def read_made_from(path: Path) -> dict[str, Any]:
+def read_made_from(path: Path, *, warn: bool = True) -> dict[str, Any]:
     """Read the file that says what unfinished work is made from.
 
+    Args:
+        path: the file.
+        warn: whether the work is going to be continued, and a damaged file written again.
+
     Returns:
-        its fields; none if it does not exist, is empty, or is damaged: then a warning is logged, it is written again,
-        and the receipts beside it still identify the work.
+        its fields; none if it does not exist, is empty, or is damaged: then a warning is logged, and the receipts
+        beside it still identify the work.
 
     Raises:
         MachineError: it cannot be read.
@@ -219,7 +223,8 @@ def read_made_from(path: Path) -> dict[str, Any]:
         data = read_if_exists(path)
         return decode_checksummed(data, dict[str, Any]) if data else {}
     except ValueError as error:
-        _log.warning("%s is damaged (%s): it is written again", path, error)
+        if warn:
+            _log.warning("%s is damaged (%s): it is written again", path, error)
         return {}
 
 

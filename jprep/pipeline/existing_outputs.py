@@ -12,48 +12,57 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jprep.corpus.api import Corpus
+from jprep.corpus.build import corpus_directory
 from jprep.corpus.made_from import options_made_from, without_inputs
 from jprep.corpus.stages.read import ReadStage
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
 from jprep.dataset.manifest import DatasetConfig, read_dataset
-from jprep.dataset.pack import corpus_fields, option_fields, tokenizer_fields
+from jprep.dataset.pack import corpus_fields, dataset_directory, option_fields, tokenizer_fields
 from jprep.dataset.preprocessing.encode import EncodeStage
-from jprep.engine.checksummed_json import decode_checksummed
 from jprep.engine.fingerprint import plain
-from jprep.engine.output_kinds import CORPUS, DATASET, STATE, TOKENIZER, OutputKind, find_outputs
-from jprep.engine.runner import STAGE_JSON, refuse_mismatch
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import TOKENIZER, find_outputs
+from jprep.engine.runner import STAGE_JSON, read_made_from, refuse_mismatch
 from jprep.errors import ConfigError, MachineError
-from jprep.io.verified_files import read_if_exists
+from jprep.io.lock import is_locked
 from jprep.pipeline.output_paths import MadeStep, OutputPaths
 from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.steps import fix_other_work
-from jprep.tokenizer import load_tokenizer
-from jprep.tokenizer.card import CARD_JSON, read_own_card
+from jprep.tokenizer.card import CARD_JSON, read_card, read_own_card
 from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.external.files import is_external
 from jprep.tokenizer.train import option_fields as tokenizer_option_fields
+from jprep.tokenizer.train import tokenizer_directory
 from jprep.tokenizer.training_data import CorpusTrainingData
 
 Progress = Literal["new", "begun", "finished"]
 
-_BEGUN: dict[MadeStep, str] = {
-    "corpus": f"{ReadStage.name}/{STAGE_JSON}",
-    "tokenizer": TOKENIZER.made_from_file,
-    "dataset": f"{EncodeStage.name}/{STAGE_JSON}",
-}
-"""The file in `STATE` that says what unfinished work is made from."""
+_OF_BASE = ("model", "extends")
+"""Keys of `[tokenizer]` that depend on the tokenizer that is extended, and on its place."""
 
-_KINDS: dict[MadeStep, OutputKind] = {"corpus": CORPUS, "tokenizer": TOKENIZER, "dataset": DATASET}
+_DIRECTORIES: dict[MadeStep, Callable[[Path], OutputDirectory]] = {
+    "corpus": corpus_directory,
+    "tokenizer": tokenizer_directory,
+    "dataset": dataset_directory,
+}
 _MANIFESTS: dict[MadeStep, Callable[[Path], Any]] = {
     "corpus": read_manifest,
     "tokenizer": read_own_card,
     "dataset": read_dataset,
 }
+_BEGUN: dict[MadeStep, str] = {
+    "corpus": f"{ReadStage.name}/{STAGE_JSON}",
+    "tokenizer": TOKENIZER.made_from_file,
+    "dataset": f"{EncodeStage.name}/{STAGE_JSON}",
+}
+"""The file in `.state` that says what unfinished work is made from."""
 
 
 def check_existing(recipe: Recipe, steps: Iterable[MadeStep], paths: OutputPaths) -> None:
     """Refuse existing outputs that were made with other options than the recipe's, or from other finished outputs.
 
-    Input files are not compared; the steps do that. An extended tokenizer is not compared at all.
+    Left to the steps: input files, `tokenizer.sources`, the tokenizer that another one extends, and outputs that a
+    process is working on.
 
     Args:
         recipe: the recipe.
@@ -62,47 +71,57 @@ def check_existing(recipe: Recipe, steps: Iterable[MadeStep], paths: OutputPaths
 
     Raises:
         MismatchError: one was made from something else; the message names what differs.
+        ConfigError: a directory holds something else.
         DamagedError: the manifest of a finished output is damaged.
         MachineError: a file cannot be read.
     """
     for step in steps:
-        folder: Path = getattr(paths, step)
-        if theirs := _recorded_fields(step, folder):
-            ours = plain(_wanted_fields(step, recipe, paths))
-            common = ours.keys() & theirs.keys()
-            try:
-                refuse_mismatch({key: ours[key] for key in common}, {key: theirs[key] for key in common}, folder)
-            except ConfigError as error:
-                raise error.replace(fix=fix_other_work(error, step, folder)) from error
+        out = _DIRECTORIES[step](getattr(paths, step))
+        try:
+            _check_output(step, out, recipe, paths)
+        except ConfigError as error:
+            raise error.replace(fix=fix_other_work(error, step, out.path)) from error
 
 
 def progress_of(step: MadeStep, folder: Path) -> Progress:
     """Return how far the output of a step is."""
-    if (folder / _KINDS[step].manifest).exists():
+    out = _DIRECTORIES[step](folder)
+    if out.finished:
         return "finished"
-    return "begun" if find_outputs(folder) else "new"
+    is_ours = any(found.kind is out.kind for found in find_outputs(folder))
+    return "begun" if is_ours and not out.has_only_plans() else "new"
 
 
-def _recorded_fields(step: MadeStep, folder: Path) -> dict[str, Any]:
-    """Return what an existing output is made from, as far as `_wanted_fields` may have it; {} if that is not known."""
-    if progress_of(step, folder) == "finished":
-        found: dict[str, Any] = _MANIFESTS[step](folder).made_from
-    else:
-        found = _read_begun(folder / STATE / _BEGUN[step])
-        found = {"documents": found} if found and step == "corpus" else found
-    if not found or step == "tokenizer":
-        return found
-    if step == "dataset":
-        return {"mix": {}} | found
-    return without_inputs(found) if found["documents"]["format"] == FORMAT else {}
+def _check_output(step: MadeStep, out: OutputDirectory, recipe: Recipe, paths: OutputPaths) -> None:
+    """Refuse the output of a step that is not what the recipe makes."""
+    out.check()
+    progress = progress_of(step, out.path)
+    if progress == "new" or is_locked(out.path / out.kind.lock):
+        return
+    theirs = _MANIFESTS[step](out.path).made_from if progress == "finished" else _read_begun(step, out)
+    theirs = _comparable(step, theirs, recipe)
+    ours = plain(_wanted_fields(step, recipe, paths)) if theirs else {}
+    common = ours.keys() & theirs.keys()
+    refuse_mismatch({key: ours[key] for key in common}, {key: theirs[key] for key in common}, out.path)
 
 
-def _read_begun(path: Path) -> dict[str, Any]:
-    """Return what unfinished work is made from; {} without any, or if the file is damaged: the step writes it again."""
-    data = read_if_exists(path)
-    with contextlib.suppress(ValueError):
-        return decode_checksummed(data, dict[str, Any]) if data else {}
-    return {}
+def _read_begun(step: MadeStep, out: OutputDirectory) -> dict[str, Any]:
+    """Return what unfinished work is made from, as a manifest has it; {} if that is not known."""
+    found = read_made_from(out.state / _BEGUN[step], warn=False)
+    return {"documents": found} if found and step == "corpus" else found
+
+
+def _comparable(step: MadeStep, made_from: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Return what an existing output is made from in the form of `_wanted_fields`; {} if it cannot be compared."""
+    if not made_from:
+        return {}
+    if step == "corpus":
+        is_known = made_from.get("documents", {}).get("format") == FORMAT
+        return without_inputs(made_from) if is_known else {}
+    if step == "tokenizer" and recipe.tokenizer and recipe.tokenizer.extended:
+        config = made_from.get("config", {})
+        return made_from | {"config": {key: value for key, value in config.items() if key not in _OF_BASE}}
+    return {"mix": {}} | made_from
 
 
 def _wanted_fields(step: MadeStep, recipe: Recipe, paths: OutputPaths) -> dict[str, Any]:
@@ -130,6 +149,11 @@ def _dataset_fields(recipe: Recipe, paths: OutputPaths) -> dict[str, Any]:
         corpus = Corpus(paths.corpus)
         sources = [source["name"] for source in corpus.manifest.sources]
         fields["corpus"] = corpus_fields(corpus)
-    if (paths.tokenizer / CARD_JSON).exists():
-        fields["tokenizer"] = tokenizer_fields(load_tokenizer(paths.tokenizer))
+    if _is_tokenizer(paths.tokenizer):
+        fields["tokenizer"] = tokenizer_fields(read_card(paths.tokenizer))
     return {"mix": {}} | option_fields(recipe.dataset or DatasetConfig(), sources) | fields
+
+
+def _is_tokenizer(folder: Path) -> bool:
+    """Return whether there is a tokenizer: not for a name on the Hub, or one that will be trained."""
+    return (folder / CARD_JSON).exists() or is_external(folder)

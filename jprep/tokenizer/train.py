@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 _STAGED = "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
+_VERSIONS = {"units": units.VERSION, "learning": learning.VERSION}
 _SCORED_EVERY = 2  # every n-th paragraph of the sample is scored: a quick check, not an evaluation
 _COMPARED = 1_000  # paragraphs on which the ids of the exported tokenizer are compared with ours
 
@@ -89,12 +90,18 @@ def _kind_of(config: TokenizerConfig) -> type[Training]:
 
 
 def option_fields(config: TokenizerConfig) -> dict[str, Any]:
-    """Return what the fingerprint of a tokenizer has of its options; nothing if it extends another tokenizer.
+    """Return what the fingerprint of a tokenizer has of its options, and of this version of jprep.
+
+    If it extends another tokenizer, `model` is not known: it is that of the other one.
 
     Raises:
         ConfigError: a file of required pieces cannot be read.
     """
-    return {} if config.extended else {"config": _without_sources(resolve_required(config))}
+    resolved = _without_sources(resolve_required(config))
+    own = plain(msgspec.structs.replace(resolved, extends=msgspec.UNSET) if config.extended else resolved)
+    if config.extended:
+        del own["model"]
+    return {"format": FORMAT, "config": own, "versions": _VERSIONS, "libraries": _libraries()}
 
 
 def tokenizer_directory(folder: Path, files: tuple[str, ...] = FILES) -> OutputDirectory:
@@ -152,8 +159,8 @@ class Training:
             "normalizers": self._normalizers,
             "splitter": self._for_raw_text(self._data.splitter),
             "segmenter": self._for_raw_text(self._data.segmenter),
-            "versions": {"units": units.VERSION, "learning": learning.VERSION},
-            "libraries": {name: version(name) for name in _LIBRARIES},
+            "versions": _VERSIONS,
+            "libraries": _libraries(),
         }
 
     def _without_places(self) -> TokenizerConfig:
@@ -254,6 +261,10 @@ class Training:
         failpoint("tokenizer.moved")
         self._out.seal(card)
         return card
+
+
+def _libraries() -> dict[str, str]:
+    return {name: version(name) for name in _LIBRARIES}
 
 
 def _without_sources(config: TokenizerConfig) -> TokenizerConfig:

@@ -103,9 +103,9 @@ def test_a_copy_writes_the_same_files(
     state = make_state(run, context, make_config(stage))
     step(state, read_job(run), run, 0)
     saved(state, tmp_path / "saved")
-    assert state.copy() is None  # on a CPU
+    assert state.copy_checkpoint() is None  # on a CPU
     monkeypatch.setattr(state, "_copies", True)  # as on a GPU
-    write = state.copy()
+    write = state.copy_checkpoint()
     assert write
     (tmp_path / "copied").mkdir()
     write(tmp_path / "copied")

@@ -22,7 +22,7 @@ from jprep.train.run.checkpoint_files import (
 from jprep.train.worker.session import Session
 from jprep_torch.models.expert_weights import read_weight
 from jprep_torch.options import Options
-from jprep_torch.worker.checkpoint import _pieces, _Source, copied
+from jprep_torch.worker.checkpoint import _pieces, _StateTensors, copied
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.sharded_tensors import sharded_rows
 from jprep_torch.worker.train_state import TrainState
@@ -50,7 +50,7 @@ def test_rows_of_sharded_tensors_are_joined(tmp_path: Path, world: int) -> None:
                 rows = sharded_rows(len(tensors[name]), rank, world)
                 return tensors[name][rows.start : rows.stop]
 
-            source = _Source(shapes, rows_of)
+            source = _StateTensors(shapes, rows_of)
             write_pieces(tmp_path, kind, source.in_files.shapes, _pieces(source, rank, world), rank, world)
     join_pieces(tmp_path, world)
     saved = CheckpointReader(tmp_path)
@@ -71,7 +71,7 @@ def test_fsdp_divides_rows_as_checkpoints_expect() -> None:
 class CopyingState(TrainState):
     """Copies its checkpoints, as on a GPU; a copy is written after the next update, except that of the last step."""
 
-    def copy(self) -> Write | None:
+    def copy_checkpoint(self) -> Write | None:
         taken = self._snapshot()
         assert taken
         weights, averages = ({name: array.copy() for name, array in each.items()} for each in taken[:2])

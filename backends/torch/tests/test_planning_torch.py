@@ -69,6 +69,12 @@ def test_a_model_is_sharded_among_all_hosts(run: Path) -> None:
     assert two.memory < one.memory
 
 
+def test_a_single_process_shards_nothing(run: Path) -> None:
+    alone = plan(run, CPU, shard="yes")
+    assert "--shard" not in alone.argv and not alone.divided
+    assert plan(run, GPUS, shard="yes", micro_batch=1).divided
+
+
 def test_a_model_that_does_not_fit_is_sharded_but_not_its_half_precision_copies(run: Path) -> None:
     parameters = read_job(run).parameters
     small = msgspec.structs.replace(GPUS, device_memory=16 * parameters)

@@ -13,6 +13,8 @@ from jprep.cli.common.options import BACKEND, OVERRIDES, RECIPE, WORK_FOLDER, WO
 from jprep.cli.common.output import echo, next_steps
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.completion.candidates import EXECUTOR_NAME
+from jprep.io.escaping import one_line
+from jprep.plurals import counted
 
 if TYPE_CHECKING:
     from jprep.pipeline.run import RunPlan
@@ -104,7 +106,6 @@ def _notes_of_dry_run(plan: RunPlan) -> list[str]:
     from jprep.errors import ConfigError, MachineError
     from jprep.hub.location import is_hub_name
     from jprep.pipeline.early_checks import check_inputs
-    from jprep.pipeline.existing_outputs import check_existing
     from jprep.pipeline.run import check_plan
 
     tokenizer = str(plan.paths.tokenizer)
@@ -112,15 +113,24 @@ def _notes_of_dry_run(plan: RunPlan) -> list[str]:
     try:
         check_plan(plan, here=False)
         check_inputs(plan.recipe, plan.steps, corpus_given=plan.corpus_given)
-        if not plan.scale:  # the embedded sample, which is used if no server answers, changes some options
-            check_existing(plan.recipe, plan.own_steps, plan.paths)
     except MachineError as error:
         notes.append(f"this machine cannot do it: {error.what}; {error.fix}")
     except ConfigError as error:
         if not error.setting or error.setting.name not in ("paths", "data"):
             raise
         notes.append(f"not on this machine: {error.where} ({error.what})")
-    return notes
+    return [*notes, *_compare_existing(plan)]
+
+
+def _compare_existing(plan: RunPlan) -> list[str]:
+    """Refuse other existing outputs; return a note if they cannot be compared."""
+    from jprep.pipeline.existing_outputs import check_existing
+
+    if any(download.partial for download in plan.pending_downloads()):
+        # Without a server, the embedded sample is used, which changes some options.
+        return ["not compared: existing outputs, before the first megabytes are downloaded"]
+    check_existing(plan.recipe, plan.own_steps, plan.paths)
+    return []
 
 
 def _show_plan(plan: RunPlan, notes: list[str]) -> None:
@@ -137,7 +147,7 @@ def _show_plan(plan: RunPlan, notes: list[str]) -> None:
 
 
 def _existing_work(plan: RunPlan, step: Step) -> str:
-    """Return how far a step was done before, as the end of its line; "" for one that was not begun."""
+    """Return what is in the directory of a step, as the end of its line; "" for nothing."""
     from jprep.pipeline.existing_outputs import progress_of
 
     if step == "train":
@@ -147,7 +157,7 @@ def _existing_work(plan: RunPlan, step: Step) -> str:
 
 
 def _existing_runs(runs: Sequence[Path]) -> list[str]:
-    """Return how far the runs of a training are, as one phrase; none if there are no runs."""
+    """Return what runs a training has, as one phrase; none if there are no runs."""
     from jprep.train.results.summary import summarize_run
     from jprep.train.run.directory import JOB
 
@@ -157,7 +167,11 @@ def _existing_runs(runs: Sequence[Path]) -> list[str]:
         return []
     if len(runs) > 1:
         return [f"{len(finished)} of {len(runs)} folds finished"]
-    return ["finished" if finished else f"at step {found[0].step:,} of {found[0].steps:,}"]
+    if found[0].state == "unknown":
+        return [f"there is a run that cannot be read ({one_line(found[0].reason)})"]
+    steps = counted(found[0].steps, "step")
+    progress = f"a finished run of {steps}" if finished else f"a run, at step {found[0].step:,} of {steps}"
+    return [f"there is {progress}"]
 
 
 def _stages(plan: RunPlan) -> list[tuple[Path, list[str]]]:

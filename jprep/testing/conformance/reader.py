@@ -82,7 +82,9 @@ class ReaderSuite(StepSuite):
         path, reader = self.write(tmp_path), self.make()
         if reader.ids_are_positions:
             ids = [{doc.id for doc in _documents_named(reader, path, name)} for name in ("one", "other")]
-            assert not ids[0] & ids[1], "ids are repeated in other files: begin them with shard.id_prefix(source)"
+            assert not ids[0] & ids[1], (
+                "ids do not have the name that the build gives a file: begin them with shard.id_prefix(source)"
+            )
 
     def test_texts_are_clean(self, tmp_path: Path) -> None:
         """Texts hold none of jprep's own marks and no carriage return, and are not empty."""

@@ -67,7 +67,7 @@ def estimate_storage(job: Job, plan: Plan, host: Host, run: Path) -> StorageEsti
     keep, each = job.train.checkpoint, _STATE * job.parameters
     kept = keep.keep_last + keep.keep_best
     continues = job.train.model.continue_training
-    total = (kept + 1 + plan.divided + continues) * each + _WEIGHT * job.parameters
+    total = (kept + 1 + int(plan.divided) + int(continues)) * each + _WEIGHT * job.parameters
     written = "one being written" + (" (and the parts that it is joined from)" if plan.divided else "")
     more = ", one for the training to continue," if continues else ""
     text = f"{_gb(total)} for {kept} checkpoints of {_gb(each)}, {written}{more} and the initial weights"

@@ -231,9 +231,10 @@ class CheckpointStore:
                 _write_note(partial, rank.number)
             else:
                 if rank.world > 1:
+                    _await_ranks(partial, rank)
+                if next(partial.glob("pieces-*"), None):
                     from jprep.train.run.checkpoint_files import join_pieces  # which imports numpy
 
-                    _await_ranks(partial, rank)
                     join_pieces(partial, rank.world)
                 self._commit(partial, step, loss, self._best.kept(figures))
                 self._prune()

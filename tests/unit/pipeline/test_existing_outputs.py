@@ -10,11 +10,13 @@ import pytest
 
 import jprep
 from jprep import samples
-from jprep.errors import MismatchError
+from jprep.engine.output_directory import OutputDirectory
+from jprep.errors import ConfigError, DamagedError, MismatchError
 from jprep.pipeline.existing_outputs import check_existing, progress_of
 from jprep.pipeline.output_paths import MadeStep
 from jprep.pipeline.run import RunPlan, RunReporter, plan_run
-from jprep.pipeline.steps import Step
+from jprep.pipeline.steps import OTHER_WORK, Step
+from jprep.tokenizer.train import tokenizer_directory
 
 SMALL: Mapping[str, object] = {
     "corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1400,
@@ -77,6 +79,44 @@ def test_outputs_of_another_corpus_are_refused_before_the_first_step(finished: P
     jprep.run(finished, set=other, until="corpus", workers=1)
     error = _refused(finished, corpus__dedup__lines=False)
     assert "work/quickstart/tokenizer: this directory has different work: the corpus is a different one" in error
+
+
+def test_another_output_in_a_directory_is_refused_before_the_first_step(recipe: Path) -> None:
+    Path("work/quickstart/dataset").mkdir(parents=True)
+    Path("work/quickstart/dataset/notes.txt").write_text("mine")
+    reporter = Started()
+    with pytest.raises(ConfigError, match="files that jprep has not written") as caught:
+        jprep.run(recipe, set=SMALL, until="dataset", workers=1, reporter=reporter)
+    assert reporter.steps == [] and caught.value.fix == OTHER_WORK
+
+
+@pytest.mark.parametrize("manifest", ["corpus/corpus.json", "tokenizer/card.json", "dataset/dataset.json"])
+def test_a_damaged_manifest_has_a_fix_for_the_whole_recipe(finished: Path, manifest: str) -> None:
+    path = Path("work/quickstart", manifest)
+    path.write_bytes(path.read_bytes().replace(b"0.1.0", b"0.1.x", 1))
+    with pytest.raises(DamagedError) as caught:
+        jprep.run(finished, set=SMALL, until="dataset", workers=1)
+    assert "--restart" not in caught.value.fix and "--work" in caught.value.fix
+
+
+def test_the_output_of_a_running_command_is_left_to_its_step(finished: Path) -> None:
+    plan = plan_run(finished, set=SMALL | {"tokenizer.vocab_size": 1300}, until="dataset")
+    with tokenizer_directory(plan.paths.tokenizer).claim():
+        check_existing(plan.recipe, plan.own_steps, plan.paths)
+    with pytest.raises(MismatchError):
+        check_existing(plan.recipe, plan.own_steps, plan.paths)
+
+
+def test_work_that_was_only_planned_is_not_compared(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jprep.io.failpoints._passed", 0)
+    monkeypatch.setattr("jprep.io.failpoints._ACTIVE", "stage.begun=raise")
+    monkeypatch.setattr(OutputDirectory, "_remove_plans", lambda self: None)  # as if it were killed
+    with pytest.raises(RuntimeError):
+        jprep.run(recipe, set=SMALL, until="corpus", workers=1)
+    plan = plan_run(recipe, set=SMALL | {"corpus.dedup.lines": False}, until="corpus")
+    assert (plan.paths.corpus / ".state").is_dir()
+    check_existing(plan.recipe, plan.own_steps, plan.paths)
+    assert progress_of("corpus", plan.paths.corpus) == "new"
 
 
 def test_a_tokenizer_may_be_finished_before_its_corpus_is_built_again(finished: Path) -> None:

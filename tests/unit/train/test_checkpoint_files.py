@@ -30,6 +30,7 @@ from jprep.train.run.checkpoint_files import (
     write_pieces,
     write_progress,
 )
+from jprep.train.run.checkpoints import CheckpointStore
 
 SHAPES: dict[str, Shape] = {"b": (7,), "a": (5, 3), "c": (2, 2, 2), "d": ()}
 TENSORS = {name: np.random.default_rng(7).standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
@@ -149,6 +150,15 @@ def test_joined_pieces_are_the_files_of_whole_tensors(
         join_pieces(divided, parts)
         files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in (whole, divided)]
         assert files[0] == files[1]
+
+
+def test_the_pieces_of_a_single_process_are_joined_too(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, "job", 1)
+    with store.saving(3) as folder:
+        for kind in (WEIGHTS, OPTIMIZER):
+            write_pieces(folder, kind, {"b": SHAPES["b"]}, dict(pieces_of("b", (1,))), 0, 1)
+    [checkpoint] = store.committed()
+    assert sorted(checkpoint.commit.files) == ["model.safetensors", "optimizer.safetensors"]
 
 
 def test_blocks_of_a_joined_tensor_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

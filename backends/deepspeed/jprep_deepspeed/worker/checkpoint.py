@@ -188,7 +188,13 @@ def _own_arrays(tensors: FileTensors, context: DistributedContext) -> Iterator[t
 def _write(folder: Path, kind: str, tensors: FileTensors, context: DistributedContext) -> None:
     """Write the tensors of this process as they are gathered, one at a time."""
     gathered = _own_arrays(tensors, context)
+
+    def blocks(wanted: str) -> Iterator[Floats]:
+        name, array = next(gathered)
+        assert name == wanted, f"{wanted} is written when {name} is gathered"
+        yield array
+
     own = tensors_of_part(tensors.shapes, context.rank, context.world)
-    write_part(folder, kind, own, lambda _: [next(gathered)[1]], context.rank, context.world)
+    write_part(folder, kind, own, blocks, context.rank, context.world)
     for _ in gathered:  # what other processes write is gathered here, too
         pass

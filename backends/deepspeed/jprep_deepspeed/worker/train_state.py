@@ -95,7 +95,7 @@ class TrainState:
         """Write a checkpoint; each process writes some of the tensors."""
         save(folder, self._parallel, self._progress, self._context)
 
-    def copy(self) -> Write | None:
+    def copy_checkpoint(self) -> Write | None:
         """Return what writes a checkpoint from copies of a GPU's tensors; None if the tensors are in main memory."""
         if not self._copies:
             return None
@@ -190,6 +190,6 @@ class TrainState:
 
 
 def keeps_on_device(config: Config) -> bool:
-    """Return whether a DeepSpeed configuration keeps no tensor in main memory or in files."""
+    """Return whether a DeepSpeed configuration keeps all that training changes on the device."""
     zero = config.get("zero_optimization", {})
     return all(zero.get(key, {}).get("device", "none") == "none" for key in ("offload_optimizer", "offload_param"))

@@ -90,7 +90,7 @@ class TrainState:
         if self._context.saves:
             checkpoint.save(folder, self._job, self._built, self._weights, self._trainer, first=self._context.first)
 
-    def copy(self) -> None:
+    def copy_checkpoint(self) -> None:
         """Return None: fairseq's optimizer is written as it is."""
 
     def _restore(self, saved: CheckpointReader) -> None:

@@ -18,7 +18,7 @@ from jprep.io.safetensors_file import Floats, Shape
 _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 """Last part of the name of a model's weight → the parts of each expert in it, one below the other."""
 
-_ALL: Mapping[str, int] = MappingProxyType({})
+_NONE: Mapping[str, int] = MappingProxyType({})
 
 _EXPERT = re.compile(r"(.*\.experts)\.\d+\.(\w+)\.weight")
 
@@ -67,7 +67,7 @@ class FileTensors(Mapping[str, Tensor]):
         self,
         shapes: Mapping[str, Shape],
         whole: Callable[[str], Tensor],
-        first: Mapping[str, int] = MappingProxyType({}),
+        first: Mapping[str, int] = _NONE,
     ) -> None:
         self._whole, self._last = whole, ("", None)
         self._places: dict[str, tuple[str, tuple[int | slice, ...]]] = {}

@@ -128,10 +128,12 @@ def _processes(options: Options, host: Host, device: Device) -> int:
 
 
 def _choose_sharding(job: Job, options: Options, device: Device, processes: int, target: Target) -> bool:
-    """Shard if the option says so, or if the whole model does not fit one of several devices."""
+    """Shard among several devices if the option says so, or if the whole model does not fit one of them."""
+    if processes == 1:
+        return False
     if options.shard != "auto":
         return options.shard == "yes"
-    if processes == 1 or device == "tpu":
+    if device == "tpu":
         return False
     return fits_memory(target, estimate_memory(job, options, device, 1, 1)) is False
 

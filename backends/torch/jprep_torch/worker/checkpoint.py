@@ -34,7 +34,7 @@ from jprep_torch.worker.update_rules.adamw_8bit import AdamW8bit
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 
-class _Source(NamedTuple):
+class _StateTensors(NamedTuple):
     """The weights of a model, or the averages of its optimizer.
 
     Attributes:
@@ -51,7 +51,7 @@ class _Source(NamedTuple):
         return FileTensors(self.shapes, self.read)
 
 
-class _Arrays(Mapping[str, Floats]):
+class _LazyArrays(Mapping[str, Floats]):
     """Tensors of files, or pieces of them; each is read from its device when it is asked for.
 
     Args:
@@ -90,7 +90,7 @@ def take_snapshot(
     sources = _sources(model, optimizer)
     shapes = sources[0].in_files.shapes, sources[1].in_files.shapes
     if not model.sharded:
-        weights, averages = (_Arrays(one.in_files) for one in sources)
+        weights, averages = (_LazyArrays(one.in_files) for one in sources)
         return Snapshot(weights, averages, shapes, progress)
     weights, averages = (_pieces(one, context.rank, context.world) for one in sources)
     return Snapshot(weights, averages, shapes, progress, context.rank, context.world, divided=True)
@@ -111,7 +111,7 @@ def save_from_xla(
     """Write a checkpoint of an XLA program: all its hosts compute what the first one writes, a tensor at a time."""
     for kind, source in zip((WEIGHTS, OPTIMIZER), _sources(model, optimizer), strict=True):
         tensors = source.in_files
-        write_from_first(folder, kind, tensors.shapes, blocks_of(_Arrays(tensors)), first=context.first)
+        write_from_first(folder, kind, tensors.shapes, blocks_of(_LazyArrays(tensors)), first=context.first)
     if context.first:
         write_progress(folder, progress)
 
@@ -135,10 +135,11 @@ def restore(saved: CheckpointReader, model: ParallelModel, optimizer: torch.opti
         optimizer.state[weight] = {"step": torch.tensor(float(saved.progress.updates), device=weight.device), **state}
 
 
-def _sources(model: ParallelModel, optimizer: torch.optim.Optimizer) -> tuple[_Source, _Source]:
+def _sources(model: ParallelModel, optimizer: torch.optim.Optimizer) -> tuple[_StateTensors, _StateTensors]:
     """Return the weights of a model and the averages of its optimizer."""
-    averages = shapes_of_averages(optimizer, model.shapes, model.weights)
-    return _Source(model.shapes, model.weight), _Source(averages, lambda name: _average(name, model, optimizer))
+    shapes = shapes_of_averages(optimizer, model.shapes, model.weights)
+    averages = _StateTensors(shapes, lambda name: _average(name, model, optimizer))
+    return _StateTensors(model.shapes, model.weight), averages
 
 
 def _average(name: str, model: ParallelModel, optimizer: torch.optim.Optimizer) -> Tensor:
@@ -152,7 +153,7 @@ def _average(name: str, model: ParallelModel, optimizer: torch.optim.Optimizer) 
     return found
 
 
-def _pieces(source: _Source, rank: int, world: int) -> _Arrays:
+def _pieces(source: _StateTensors, rank: int, world: int) -> _LazyArrays:
     """Return the rows of sharded tensors that a process has, as pieces; the matrices of experts are whole."""
     rows = {name: sharded_rows(shape[0], rank, world) for name, shape in source.shapes.items()}
     own = {name: (len(rows[name]), *shape[1:]) for name, shape in source.shapes.items() if rows[name]}
@@ -160,7 +161,7 @@ def _pieces(source: _Source, rank: int, world: int) -> _Arrays:
     tensors = FileTensors(own, lambda name: local_part(source.read(name)), first)
     views = source.in_files.shapes
     pieces = {name: Piece(name, views[name], (first.get(name, 0), *[0] * (len(views[name]) - 1))) for name in tensors}
-    return _Arrays(tensors, {piece.key: name for name, piece in pieces.items()})
+    return _LazyArrays(tensors, {piece.key: name for name, piece in pieces.items()})
 
 
 def _array(tensor: Tensor) -> Floats:

@@ -116,7 +116,7 @@ class TrainState:
         elif taken := self._snapshot():
             taken.write(folder)
 
-    def copy(self) -> Write | None:
+    def copy_checkpoint(self) -> Write | None:
         """Return what writes a checkpoint from copies in main memory; None if the weights are there themselves.
 
         A CPU would need twice the memory, and XLA's programs are executed by the thread that trains.

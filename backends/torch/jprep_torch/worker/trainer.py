@@ -92,7 +92,7 @@ class AnyTrainState(Protocol):
     def save(self, folder: Path) -> None:
         """Write a checkpoint as described in `jprep.train.run.checkpoint_files`. Each process takes part."""
 
-    def copy(self) -> Write | None:
+    def copy_checkpoint(self) -> Write | None:
         """Return what writes a checkpoint in another thread, while training continues; None if only `save` can."""
 
 
@@ -150,8 +150,8 @@ class Trainer:
 
     def _save(self, step: int) -> None:
         """Save a checkpoint, while training continues if the state can be copied."""
-        self._session.settle()  # memory for one copy
-        if write := self._state.copy():
+        self._session.settle()  # so that memory holds one copy at a time
+        if write := self._state.copy_checkpoint():
             self._session.save(step, write)
             return
         with self._session.checkpoint(step) as folder:
