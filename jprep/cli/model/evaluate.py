@@ -34,6 +34,7 @@ _EXISTING = click.Path(exists=True, path_type=Path)
     default="",
     help="The split of a dataset: test, validation or train. Default: test, or validation if there is no test split.",
 )
+@click.option("--source", metavar="NAME", default="", help="The source of a dataset. Default: all of them.")
 @click.option(
     "--which",
     metavar="last|best|initial|STEP",
@@ -49,7 +50,14 @@ _EXISTING = click.Path(exists=True, path_type=Path)
 )  # fmt: skip
 @AS_JSON
 def evaluate(
-    run: Path, data: tuple[Path, ...], split: str, which: str, backend: str, settings: tuple[str, ...], as_json: bool
+    run: Path,
+    data: tuple[Path, ...],
+    split: str,
+    source: str,
+    which: str,
+    backend: str,
+    settings: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Measure a checkpoint of a run, or its initial weights, on the test split of its dataset or on other rows.
 
@@ -62,6 +70,7 @@ def evaluate(
     Example:
       jprep evaluate work/jawiki/runs/torch
       jprep evaluate work/jawiki/runs/torch --data work/news/dataset --which initial
+      jprep evaluate work/mixed/runs/torch --source web
       jprep evaluate work/sentiment/runs/torch --data test.jsonl --which best
     """
     from jprep.cli.common.progress import show_status
@@ -69,7 +78,7 @@ def evaluate(
 
     _require_run(run)
     with show_status("evaluating"), end_on_sigterm():
-        found = measure(run, data, split=split, which=which, backend_name=backend, settings=settings)
+        found = measure(run, data, split=split, source=source, which=which, backend_name=backend, settings=settings)
     _record(run, found)
     if as_json:
         echo_json(found)

@@ -24,7 +24,9 @@ from jprep.dataset.manifest import (
     refuse_other_tokenizer,
     verify_split,
 )
+from jprep.dataset.mix import MixConfig
 from jprep.dataset.sampling.masking import check_words
+from jprep.dataset.sampling.sources import source_ranges
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.train.job.config import CheckpointConfig, Job, ValidationConfig
 from jprep.train.run.data_lock import DataLock, check_locked, hash_data, read_data_lock
@@ -45,7 +47,8 @@ class EvaluationData(NamedTuple):
         split: the split of the dataset; `HELD_OUT`, `fold 0 of 5`, or "" for other files.
         made_from: the fingerprint of the dataset, or the SHA-256 of each file.
         seen: whether the run was trained on them.
-        tokens_per_byte: tokens of the split for each byte of its text; 0 for files.
+        tokens_per_byte: tokens of the split for each byte of its text; 0 for files, and for a single source.
+        source: the source of the dataset; "" for all.
     """
 
     job: Job
@@ -56,9 +59,10 @@ class EvaluationData(NamedTuple):
     made_from: list[str]
     seen: bool = False
     tokens_per_byte: float = 0.0
+    source: str = ""
 
 
-def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = "") -> EvaluationData:
+def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = "", source: str = "") -> EvaluationData:
     """Return the rows to measure, after checking the hashes of their files.
 
     Args:
@@ -67,6 +71,7 @@ def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = ""
         given: a dataset, for a job of packed text; else files like those of `train.data`. By default the run's own
             dataset, or the rows that it held out for validation.
         split: the split of a dataset; by default `test`, or `validation` if there is no test split.
+        source: the source of the dataset; by default all.
 
     Raises:
         ConfigError: there are no such rows, or they do not fit the run.
@@ -74,10 +79,12 @@ def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = ""
     """
     lock = read_data_lock(run)
     if not job.train.data:
-        return _from_dataset(run, job, lock, given, split)
-    if split:
-        what = f"--split is for datasets, and the task {job.train.task} has files with rows"
-        raise ConfigError(what, where="--split", fix="give the rows to measure with --data FILE")
+        found = _from_dataset(run, job, lock, given, split)
+        return _of_source(found, source) if source else found
+    for option, value in (("--split", split), ("--source", source)):
+        if value:
+            what = f"{option} is for datasets, and the task {job.train.task} has files with rows"
+            raise ConfigError(what, where=option, fix="give the rows to measure with --data FILE")
     return _from_files(run, job, lock, given) if given else _held_out(run, job, lock)
 
 
@@ -114,6 +121,20 @@ def _from_dataset(run: Path, job: Job, lock: DataLock, given: Sequence[Path], na
         seen=own and chosen.name == TRAIN,
         tokens_per_byte=chosen.tokens / size if size else 0.0,
     )
+
+
+def _of_source(found: EvaluationData, name: str) -> EvaluationData:
+    """Return the rows of one source of a dataset: a mixture that leaves out the others."""
+    [folder] = found.paths
+    sources = source_ranges(read_dataset(folder), found.split)
+    sizes = {one.name: one.stop - one.start for one in sources}
+    if not sizes.get(name):
+        what = f"the {found.split} split has no text of the source {name!r}"
+        having = ", ".join(each for each, size in sizes.items() if size)
+        raise ConfigError(what, where=str(folder), fix=f"give one of: {having}")
+    mix = MixConfig(repeats={each: float(each == name) for each in sizes})
+    job = msgspec.structs.replace(found.job, mix=mix)
+    return found._replace(job=job, source=name, tokens_per_byte=0.0)
 
 
 def _dataset_folder(run: Path, job: Job, given: Sequence[Path]) -> Path:

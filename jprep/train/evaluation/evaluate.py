@@ -59,6 +59,7 @@ def evaluate(
     data: Sequence[Path] = (),
     *,
     split: str = "",
+    source: str = "",
     which: str = "",
     backend_name: str = "",
     settings: Sequence[str] | Mapping[str, Any] = (),
@@ -72,6 +73,7 @@ def evaluate(
         run: the run directory, which is only read.
         data: the rows to measure, see `jprep.train.evaluation.data.choose_data`.
         split: the split of a dataset; by default `test`, or `validation` if there is no test split.
+        source: the source of the dataset; by default all.
         which: the checkpoint: `last`, `best` or a step; by default `best` of a training that ended early and keeps it,
             else `last`. `initial` for the weights that the training began with.
         backend_name: the backend that measures; by default that of the run.
@@ -93,7 +95,7 @@ def evaluate(
     backend = _backend(backend_name or job.backend, job)
     changed = _with_settings(job, backend, settings)
     columns = _changed_columns(job, changed, data)
-    chosen = choose_data(run, changed, data, split)
+    chosen = choose_data(run, changed, data, split, source)
     check_features(chosen.job.train, backend.name, backend.features)
     with temporary_directory("jprep-evaluate-") as work, _errors_of(run, work):
         link_run(work, run, chosen.job, weights)
@@ -111,6 +113,7 @@ def evaluate(
         name=chosen.name,
         data=[str(path.resolve()) for path in chosen.paths],
         split=chosen.split,
+        source=chosen.source,
         made_from=chosen.made_from,
         rows=rows.samples,
         figures=_with_derived(measured, chosen),

@@ -32,6 +32,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         data: the paths of the dataset or of the files.
         split: the split of the dataset; `held-out rows` for the files that the run was validated on, `fold 0 of 5` for
             the fold that it held out, "" for other files.
+        source: the source of the dataset that was measured; "" for all.
         made_from: the fingerprint of the dataset, or the SHA-256 of each file.
         rows: number of rows.
         figures: the loss, and other metrics by name; None if a metric is not finite.
@@ -54,6 +55,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     seen: bool = False
     initial: bool = False
     columns: dict[str, str | bool | list[str]] = {}
+    source: str = ""
 
     @property
     def title(self) -> str:
@@ -67,14 +69,15 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
     def _titled(self, data: str) -> str:
         columns = ", ".join(f"{key} {value}" for key, value in self.columns.items() if key in ("text", "pair", "label"))
-        data = f"{data} ({columns})" if columns else data
+        details = columns or (f"source {self.source}" if self.source else "")
+        data = f"{data} ({details})" if details else data
         return f"{self.split} of {data}" if self.split else data
 
     @property
     def subject(self) -> str:
         """A hash of the rows that were measured."""
-        columns = {"columns": self.columns} if self.columns else {}
-        return fingerprint({"split": self.split, "made_from": sorted(self.made_from), **columns})[:12]
+        details = {key: value for key in ("columns", "source") if (value := getattr(self, key))}
+        return fingerprint({"split": self.split, "made_from": sorted(self.made_from), **details})[:12]
 
 
 def add_evaluation(run: Path, found: Evaluation) -> Path:
@@ -89,7 +92,9 @@ def add_evaluation(run: Path, found: Evaluation) -> Path:
     write_atomic(path, encode_checksummed(found, indent=1))
     for other in path.parent.glob(f"step-{found.step:08d}-*.json"):
         earlier = _read(other) if other != path else None
-        if earlier and all(getattr(earlier, key) == getattr(found, key) for key in ("split", "data", "columns")):
+        if earlier and all(
+            getattr(earlier, key) == getattr(found, key) for key in ("split", "data", "columns", "source")
+        ):
             remove_file(other)
     return path
 

@@ -92,7 +92,7 @@ class Batches:
     def _text(self, split: str) -> TextSampler | StagedSampler:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
-        mix = job.mix if split == TRAIN else None
+        mix = job.mix if split == TRAIN or self._evaluated_split else None  # to evaluate one source
         source = open_split_data(folder, split, sample_lists_folder(folder, self._run), by_source=mix is not None)
         masked = section.task in ("mlm", "rtd")
         masking = Masking(section.masking, job.special, source.separators.newline) if masked else None

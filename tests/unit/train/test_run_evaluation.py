@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from jprep.dataset.manifest import read_dataset, write_dataset
+from jprep.dataset.manifest import DatasetManifest, ShardRange, read_dataset, write_dataset
+from jprep.errors import ConfigError
 from jprep.train.evaluation.data import HELD_OUT, EvaluationData, choose_data
 from jprep.train.evaluation.evaluate import evaluate
+from jprep.train.evaluation.records import add_evaluation, read_evaluations
 from jprep.train.results.perplexity import perplexity
 from jprep.train.run.directory import read_job
 from jprep.train.worker.batches import Batches
@@ -71,6 +73,56 @@ def test_the_measured_job_has_all_rows_once(tmp_path: Path) -> None:
     assert chosen.seen and chosen.job.train.stages == [] and not chosen.job.train.drop_last
     whole = trained_run(tmp_path / "whole")
     assert rows_of(run, chosen) == read_job(whole).samples
+
+
+def rows(run: Path, chosen: EvaluationData) -> list[tuple[int, int]]:
+    """Return the sample and the number of tokens of each row that a worker measures."""
+    found = Batches(run, chosen.job, chosen.job_split).validating(0, 1)
+    return [pair for batch in found for pair in zip(batch.indices.tolist(), batch.lengths.tolist(), strict=True)]
+
+
+def two_sources(dataset: DatasetManifest) -> DatasetManifest:
+    """Return a manifest in which the first 100 tokens of the validation split are from `a`, the others from `b`."""
+    [tokens] = [split.tokens for split in dataset.splits if split.name == "validation"]
+    parts = [
+        ShardRange(f"documents/000{number}-{name}-000000.parquet", "", {}, {"validation": ends})
+        for number, (name, ends) in enumerate({"a": (0, 100), "b": (100, tokens)}.items())
+    ]
+    return structs.replace(dataset, sources=[{"name": "a"}, {"name": "b"}, {"name": "c"}], parts=parts)
+
+
+def test_the_rows_of_a_source_are_measured_alone(tmp_path: Path) -> None:
+    run = trained_run(tmp_path, "clm", "gpt2")
+    job, dataset = read_job(run), read_dataset(tmp_path / "dataset")
+    write_dataset(tmp_path / "dataset", two_sources(dataset))
+    each = {name: rows(run, choose_data(run, job, split="validation", source=name)) for name in ("a", "b", "")}
+    tokens = {name: sum(size for _, size in found) for name, found in each.items()}
+    assert tokens["a"] == 100 and tokens["a"] + tokens["b"] == tokens[""]
+    indices = sorted(index for name in "ab" for index, _ in each[name])
+    assert indices == [*range(len(indices))]
+    for name in ("c", "d"):
+        with pytest.raises(ConfigError, match=f"no text of the source '{name}'") as caught:
+            choose_data(run, job, split="validation", source=name)
+        assert caught.value.fix == "give one of: a, b"
+
+
+def test_figures_of_a_source_are_a_record_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained_run(tmp_path, "clm", "gpt2")
+    write_dataset(tmp_path / "dataset", two_sources(read_dataset(tmp_path / "dataset")))
+    module = "jprep.train.evaluation.evaluate"
+    monkeypatch.setattr(f"{module}.measure", lambda *given: {"loss": 2.5})
+    monkeypatch.setattr(f"{module}._plan", lambda *given: None)
+    for source in ("", "a", "b", "a"):
+        add_evaluation(run, evaluate(run, split="validation", source=source))
+    found = read_evaluations(run, read_job(run))
+    assert sorted(one.source for one in found) == ["", "a", "b"]
+    assert {one.title for one in found if one.source == "a"} == {f"validation of {found[0].name} (source a)"}
+
+
+def test_labelled_files_have_no_sources(tmp_path: Path) -> None:
+    run = trained_run(tmp_path, "classify", "bert", labelled={"length": 32, "folds": 3})
+    with pytest.raises(ConfigError, match="--source is for datasets"):
+        choose_data(run, read_job(run), source="a")
 
 
 def test_a_fold_or_given_files_are_measured(tmp_path: Path) -> None:
