@@ -56,6 +56,7 @@ def without_inputs(fields: dict[str, Any]) -> dict[str, Any]:
     documents = dict(fields["documents"])
     documents["sources"] = [_without(each, "files") for each in documents["sources"]]
     if tests := documents.get("decontaminate"):
+        # A reader is described for each file.
         sets = [_without(each, "files", "reader") for each in tests["test_sets"]]
         documents["decontaminate"] = tests | {"test_sets": sets}
     return fields | {"documents": documents}

@@ -137,7 +137,7 @@ class Shard(msgspec.Struct, frozen=True):
     hints: dict[str, str] = {}
 
     def id_prefix(self, source: str) -> str:
-        """Return the beginning of ids that are unique if the rest is unique in the file: names of source and file."""
+        """Return `SOURCE:FILE`, a prefix for ids that are unique in all inputs if the rest is unique in the file."""
         return f"{source}:{self.hints.get('name') or short_names([self.path])[self.path]}"
 
 

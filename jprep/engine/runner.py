@@ -210,11 +210,10 @@ def read_made_from(path: Path, *, warn: bool = True) -> dict[str, Any]:
 
     Args:
         path: the file.
-        warn: whether the work is going to be continued, and a damaged file written again.
+        warn: whether to log a warning if the file is damaged.
 
     Returns:
-        its fields; none if it does not exist, is empty, or is damaged: then a warning is logged, and the receipts
-        beside it still identify the work.
+        its fields; {} if it does not exist, is empty or is damaged. The receipts beside it still identify the work.
 
     Raises:
         MachineError: it cannot be read.

@@ -1,4 +1,4 @@
-"""What the output directories of a recipe hold before its first step, and whether its steps can go on from there.
+"""Compare a recipe with its existing outputs before the first step.
 
 A step compares existing work with everything that it is made from when its turn comes, which may be after days of
 earlier steps. What is known before is compared at once: options, and earlier outputs that are finished.
@@ -17,7 +17,8 @@ from jprep.corpus.made_from import options_made_from, without_inputs
 from jprep.corpus.stages.read import ReadStage
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
 from jprep.dataset.manifest import DatasetConfig, read_dataset
-from jprep.dataset.pack import corpus_fields, dataset_directory, option_fields, tokenizer_fields
+from jprep.dataset.pack import corpus_fields, dataset_directory, tokenizer_fields
+from jprep.dataset.pack import option_fields as dataset_option_fields
 from jprep.dataset.preprocessing.encode import EncodeStage
 from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
@@ -35,7 +36,7 @@ from jprep.tokenizer.train import option_fields as tokenizer_option_fields
 from jprep.tokenizer.train import tokenizer_directory
 from jprep.tokenizer.training_data import CorpusTrainingData
 
-Progress = Literal["new", "begun", "finished"]
+OutputState = Literal["new", "unfinished", "finished"]
 
 _OF_BASE = ("model", "extends")
 """Keys of `[tokenizer]` that depend on the tokenizer that is extended, and on its place."""
@@ -83,22 +84,22 @@ def check_existing(recipe: Recipe, steps: Iterable[MadeStep], paths: OutputPaths
             raise error.replace(fix=fix_other_work(error, step, out.path)) from error
 
 
-def progress_of(step: MadeStep, folder: Path) -> Progress:
-    """Return how far the output of a step is."""
+def output_state(step: MadeStep, folder: Path) -> OutputState:
+    """Return how far the output of a step is; what was only planned is `new`."""
     out = _DIRECTORIES[step](folder)
     if out.finished:
         return "finished"
     is_ours = any(found.kind is out.kind for found in find_outputs(folder))
-    return "begun" if is_ours and not out.has_only_plans() else "new"
+    return "unfinished" if is_ours and not out.has_only_plans() else "new"
 
 
 def _check_output(step: MadeStep, out: OutputDirectory, recipe: Recipe, paths: OutputPaths) -> None:
     """Refuse the output of a step that is not what the recipe makes."""
     out.check()
-    progress = progress_of(step, out.path)
-    if progress == "new" or is_locked(out.path / out.kind.lock):
+    state = output_state(step, out.path)
+    if state == "new" or is_locked(out.path / out.kind.lock):
         return
-    theirs = _MANIFESTS[step](out.path).made_from if progress == "finished" else _read_begun(step, out)
+    theirs = _MANIFESTS[step](out.path).made_from if state == "finished" else _read_begun(step, out)
     theirs = _comparable(step, theirs, recipe)
     ours = plain(_wanted_fields(step, recipe, paths)) if theirs else {}
     common = ours.keys() & theirs.keys()
@@ -121,21 +122,21 @@ def _comparable(step: MadeStep, made_from: dict[str, Any], recipe: Recipe) -> di
     if step == "tokenizer" and recipe.tokenizer and recipe.tokenizer.extended:
         config = made_from.get("config", {})
         return made_from | {"config": {key: value for key, value in config.items() if key not in _OF_BASE}}
-    return {"mix": {}} | made_from
+    return {"mix": {}} | made_from  # a dataset without parts has no such field, and parts may be added or removed
 
 
 def _wanted_fields(step: MadeStep, recipe: Recipe, paths: OutputPaths) -> dict[str, Any]:
     """Return what the output of a step would be made from, as far as it is known before the first step."""
     if step == "tokenizer":
-        return _tokenizer_fields(recipe, paths.corpus)
+        return _wanted_tokenizer(recipe, paths.corpus)
     if step == "dataset":
-        return _dataset_fields(recipe, paths)
+        return _wanted_dataset(recipe, paths)
     with contextlib.suppress(MachineError):  # a segmenter of another machine
         return options_made_from(recipe)
     return {}
 
 
-def _tokenizer_fields(recipe: Recipe, corpus: Path) -> dict[str, Any]:
+def _wanted_tokenizer(recipe: Recipe, corpus: Path) -> dict[str, Any]:
     config, dataset = recipe.tokenizer or TokenizerConfig(), recipe.dataset or DatasetConfig()
     fields = tokenizer_option_fields(config)
     if not config.source_list and (corpus / MANIFEST).exists():
@@ -143,7 +144,7 @@ def _tokenizer_fields(recipe: Recipe, corpus: Path) -> dict[str, Any]:
     return fields
 
 
-def _dataset_fields(recipe: Recipe, paths: OutputPaths) -> dict[str, Any]:
+def _wanted_dataset(recipe: Recipe, paths: OutputPaths) -> dict[str, Any]:
     sources, fields = [source.name for source in recipe.corpus.sources], dict[str, Any]()
     if (paths.corpus / MANIFEST).exists():
         corpus = Corpus(paths.corpus)
@@ -151,7 +152,7 @@ def _dataset_fields(recipe: Recipe, paths: OutputPaths) -> dict[str, Any]:
         fields["corpus"] = corpus_fields(corpus)
     if _is_tokenizer(paths.tokenizer):
         fields["tokenizer"] = tokenizer_fields(read_card(paths.tokenizer))
-    return {"mix": {}} | option_fields(recipe.dataset or DatasetConfig(), sources) | fields
+    return {"mix": {}} | dataset_option_fields(recipe.dataset or DatasetConfig(), sources) | fields
 
 
 def _is_tokenizer(folder: Path) -> bool:

@@ -45,7 +45,6 @@ T = TypeVar("T")
 
 _STAGED = "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
-_VERSIONS = {"units": units.VERSION, "learning": learning.VERSION}
 _SCORED_EVERY = 2  # every n-th paragraph of the sample is scored: a quick check, not an evaluation
 _COMPARED = 1_000  # paragraphs on which the ids of the exported tokenizer are compared with ours
 
@@ -101,7 +100,7 @@ def option_fields(config: TokenizerConfig) -> dict[str, Any]:
     own = plain(msgspec.structs.replace(resolved, extends=msgspec.UNSET) if config.extended else resolved)
     if config.extended:
         del own["model"]
-    return {"format": FORMAT, "config": own, "versions": _VERSIONS, "libraries": _libraries()}
+    return {"format": FORMAT, "config": own, "versions": _versions(), "libraries": _libraries()}
 
 
 def tokenizer_directory(folder: Path, files: tuple[str, ...] = FILES) -> OutputDirectory:
@@ -159,7 +158,7 @@ class Training:
             "normalizers": self._normalizers,
             "splitter": self._for_raw_text(self._data.splitter),
             "segmenter": self._for_raw_text(self._data.segmenter),
-            "versions": _VERSIONS,
+            "versions": _versions(),
             "libraries": _libraries(),
         }
 
@@ -261,6 +260,10 @@ class Training:
         failpoint("tokenizer.moved")
         self._out.seal(card)
         return card
+
+
+def _versions() -> dict[str, int]:
+    return {"units": units.VERSION, "learning": learning.VERSION}
 
 
 def _libraries() -> dict[str, str]:

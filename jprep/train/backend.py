@@ -184,7 +184,7 @@ class Plan(msgspec.Struct, frozen=True):
         smaller: smaller micro-batches, the largest first: what to try if memory runs out.
         vocabulary: number of ids with the padding of `train.model.pad_vocab`, which takes no part in the softmax and
             is not in checkpoints and exports; 0 if the backend does not pad.
-        divided: whether processes write parts of tensors, which are joined on the disk: a checkpoint that is being
+        divided: whether processes write pieces of tensors, which the first one joins: a checkpoint that is being
             written takes twice its size.
         placement: the hosts of the run; set by jprep if the plan was made for `Host.nodes`. Then `argv` is the command
             of one process, which gets its rank in the variables of torchrun.

@@ -222,3 +222,25 @@ def test_an_evaluation_is_suggested_if_there_is_a_test_split(workspace: Workspac
     assert "jprep evaluate" not in workspace.tiny().stdout
     done = workspace.tiny("--set", "dataset.test=0.3", "--work", "other")
     assert f"next:\n  jprep evaluate {Path('other') / TINY.name}/runs/numpy" in done.stdout
+
+
+def test_a_dry_run_shows_what_exists(workspace: Workspace) -> None:
+    nothing = workspace.tiny("--dry-run").stdout
+    assert "; " not in nothing.partition("quickstart-tiny:")[2]
+    steps = read_steps(workspace)
+    shown = workspace.tiny("--dry-run").stdout
+    for step in DATA:
+        [line] = [line for line in shown.splitlines() if line.startswith(f"  {step} ")]
+        assert line.endswith("; finished")
+    assert f"; there is a finished run of {steps} steps\n" in shown
+    other = workspace.tiny("--dry-run", "--set", "tokenizer.vocab_size=1234", code=2)
+    assert "vocab_size: was" in other.stderr and "delete work/quickstart-tiny/tokenizer" in other.stderr
+    job = workspace.folder / TINY / "runs" / "numpy" / "job.json"
+    job.write_bytes(job.read_bytes()[:-20])
+    assert "; there is a run that cannot be read (job.json is damaged" in workspace.tiny("--dry-run").stdout
+
+
+def read_steps(workspace: Workspace) -> int:
+    """Run a recipe at scale tiny; return the steps of its training."""
+    workspace.tiny()
+    return read_job(workspace.folder / TINY / "runs" / "numpy").steps

@@ -103,9 +103,9 @@ def test_a_copy_writes_the_same_files(
     state = make_state(run, context, make_config(stage))
     step(state, read_job(run), run, 0)
     saved(state, tmp_path / "saved")
-    assert state.copy_checkpoint() is None  # on a CPU
+    assert state.checkpoint_writer() is None  # on a CPU
     monkeypatch.setattr(state, "_copies", True)  # as on a GPU
-    write = state.copy_checkpoint()
+    write = state.checkpoint_writer()
     assert write
     (tmp_path / "copied").mkdir()
     write(tmp_path / "copied")
@@ -122,7 +122,7 @@ def test_a_copy_writes_the_same_files(
         ({"offload_param": {"device": "cpu"}}, False),
     ],
 )
-def test_only_what_is_on_a_gpu_is_copied(zero: dict[str, Any], copies: bool) -> None:
+def test_only_what_is_on_a_gpu_is_take_snapshot(zero: dict[str, Any], copies: bool) -> None:
     assert keeps_on_device({"zero_optimization": zero}) == copies
 
 

@@ -24,7 +24,7 @@ class Options(TpuMachineOptions, frozen=True, kw_only=True):
         processes: number of processes; 0 is one for each GPU or `tpu` device, and one on a CPU.
         micro_batch: rows that pass through the model at a time on each device; 0 is the most that is estimated to fit.
         shard: whether weights, gradients and optimizer state are sharded among the processes (FSDP2); `auto` shards
-            models that do not fit otherwise.
+            models that do not fit otherwise. A single process shards nothing.
         compile: whether torch.compile compiles the model; the first steps then take tens of seconds.
         gradient_checkpointing: keep only the input of each layer and recompute the rest in the backward pass: a third
             slower.

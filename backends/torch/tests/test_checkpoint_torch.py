@@ -22,11 +22,11 @@ from jprep.train.run.checkpoint_files import (
 from jprep.train.worker.session import Session
 from jprep_torch.models.expert_weights import read_weight
 from jprep_torch.options import Options
-from jprep_torch.worker.checkpoint import _pieces, _StateTensors, copied
+from jprep_torch.worker.checkpoint import _pieces, _StateTensors, take_snapshot
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.sharded_tensors import sharded_rows
 from jprep_torch.worker.train_state import TrainState
-from jprep_torch.worker.trainer import Trainer, Write
+from jprep_torch.worker.trainer import CheckpointWriter, Trainer
 
 STEPS = 6
 EXPERTS = "model.layers.0.mlp.experts"
@@ -71,11 +71,11 @@ def test_fsdp_divides_rows_as_checkpoints_expect() -> None:
 class CopyingState(TrainState):
     """Copies its checkpoints, as on a GPU; a copy is written after the next update, except that of the last step."""
 
-    def copy_checkpoint(self) -> Write | None:
-        taken = self._snapshot()
+    def checkpoint_writer(self) -> CheckpointWriter | None:
+        taken = self._own_part()
         assert taken
         weights, averages = ({name: array.copy() for name, array in each.items()} for each in taken[:2])
-        frozen = copied(taken._replace(weights=weights, averages=averages))
+        frozen = take_snapshot(taken._replace(weights=weights, averages=averages))
         after = min(taken.progress.updates + 1, STEPS)
 
         def write(folder: Path) -> None:

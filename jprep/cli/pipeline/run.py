@@ -123,13 +123,14 @@ def _notes_of_dry_run(plan: RunPlan) -> list[str]:
 
 
 def _compare_existing(plan: RunPlan) -> list[str]:
-    """Refuse other existing outputs; return a note if they cannot be compared."""
-    from jprep.pipeline.existing_outputs import check_existing
+    """Refuse existing outputs that the recipe would not make; return a note if they cannot be compared yet."""
+    from jprep.pipeline.existing_outputs import check_existing, output_state
 
-    if any(download.partial for download in plan.pending_downloads()):
+    if not any(download.partial for download in plan.pending_downloads()):
+        check_existing(plan.recipe, plan.own_steps, plan.paths)
+    elif any(output_state(step, plan.output(step)) != "new" for step in plan.own_steps):
         # Without a server, the embedded sample is used, which changes some options.
-        return ["not compared: existing outputs, before the first megabytes are downloaded"]
-    check_existing(plan.recipe, plan.own_steps, plan.paths)
+        return ["existing outputs are compared once the first megabytes are downloaded"]
     return []
 
 
@@ -147,31 +148,31 @@ def _show_plan(plan: RunPlan, notes: list[str]) -> None:
 
 
 def _existing_work(plan: RunPlan, step: Step) -> str:
-    """Return what is in the directory of a step, as the end of its line; "" for nothing."""
-    from jprep.pipeline.existing_outputs import progress_of
+    """Return the state of a step's existing output, as the end of its line; "" if there is none."""
+    from jprep.pipeline.existing_outputs import output_state
 
-    if step == "train":
-        return "; ".join(["", *_existing_runs(plan.runs)])
-    progress = progress_of(step, plan.output(step)) if step in plan.own_steps else "new"
-    return "" if progress == "new" else f"; {progress}"
+    state = _existing_runs(plan.runs) if step == "train" else ""
+    if step in plan.own_steps and (found := output_state(step, plan.output(step))) != "new":
+        state = found
+    return f"; {state}" if state else ""
 
 
-def _existing_runs(runs: Sequence[Path]) -> list[str]:
-    """Return what runs a training has, as one phrase; none if there are no runs."""
+def _existing_runs(runs: Sequence[Path]) -> str:
+    """Return what runs a training has; "" if there are none."""
     from jprep.train.results.summary import summarize_run
     from jprep.train.run.directory import JOB
 
     found = [summarize_run(run) for run in runs if (run / JOB).exists()]
     finished = [run for run in found if run.state == "finished"]
     if not found:
-        return []
+        return ""
     if len(runs) > 1:
-        return [f"{len(finished)} of {len(runs)} folds finished"]
+        return f"{len(finished)} of {len(runs)} folds finished"
     if found[0].state == "unknown":
-        return [f"there is a run that cannot be read ({one_line(found[0].reason)})"]
+        return f"there is a run that cannot be read ({one_line(found[0].reason)})"
     steps = counted(found[0].steps, "step")
     progress = f"a finished run of {steps}" if finished else f"a run, at step {found[0].step:,} of {steps}"
-    return [f"there is {progress}"]
+    return f"there is {progress}"
 
 
 def _stages(plan: RunPlan) -> list[tuple[Path, list[str]]]:

@@ -1,12 +1,24 @@
-"""Count the characters of a text by kind, for filters that judge one document at a time."""
+"""Count the characters of texts by kind."""
 
 from __future__ import annotations
 
 import functools
 from typing import NamedTuple
 
+import numpy as np
+
 from jprep.corpus.document import Document
 from jprep.corpus.signals.batch import TextBatch
+from jprep.corpus.signals.character_kinds import (
+    DIGIT,
+    HIRAGANA,
+    KANJI,
+    KATAKANA,
+    LATIN,
+    OTHER,
+    PUNCTUATION,
+    SYMBOL,
+)
 
 
 class CharacterKinds(NamedTuple):
@@ -41,8 +53,7 @@ def count_characters(text: str) -> CharacterKinds:
 
 def count_kinds(batch: TextBatch) -> list[CharacterKinds]:
     """Return the characters of each document of a batch by kind."""
-    rows = zip(batch.kind_counts.tolist(), batch.visible.tolist(), strict=True)
-    return [
-        CharacterKinds._make([katakana + hiragana, *others, visible])
-        for (_, katakana, *others, hiragana), visible in rows
-    ]
+    counts = batch.kind_counts
+    others = [counts[:, kind] for kind in (KANJI, LATIN, DIGIT, PUNCTUATION, SYMBOL, OTHER)]
+    columns = [counts[:, HIRAGANA] + counts[:, KATAKANA], *others, batch.visible]
+    return [CharacterKinds._make(row) for row in np.column_stack(columns).tolist()]

@@ -53,7 +53,7 @@ class LengthFilter(BatchFilter):
         """Return the numbers of characters and sentences of each document of a batch."""
         sentences = batch.counts(batch.sentence_docs).astype(int)
         counts = zip(batch.lengths.tolist(), sentences.tolist(), strict=True)
-        return [dict(zip(("characters", "sentences"), each, strict=True)) for each in counts]
+        return [{"characters": characters, "sentences": sentences} for characters, sentences in counts]
 
     def thresholds(self) -> dict[str, Threshold]:
         """Return the limits. `min_sentences = 1` is none: a document without sentences has no text."""
@@ -141,8 +141,8 @@ class UrlFilter(MeasureFilter):
     def measures(self, batch: TextBatch) -> list[Measure]:
         """Return the fraction of characters in URLs, and the URLs per 1,000 characters unless there is a single one."""
         number, characters = count_urls(batch)
-        several = np.where(number == 1, np.nan, 1000 * number)
+        several = np.where(number == 1, 0, batch.lengths)
         return [
             Measure("url_share", "urls", characters, batch.lengths, most=self.config.max_share),
-            Measure("urls_per_1000", "urls", several, batch.lengths, most=self.config.max_per_1000),
+            Measure("urls_per_1000", "urls", 1000 * number, several, most=self.config.max_per_1000),
         ]

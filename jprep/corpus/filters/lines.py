@@ -42,10 +42,11 @@ class SentenceEndFilter(MeasureFilter):
         config, reason = self.config, "no_sentence_end"
         lines, _ = count_lines(batch, batch.line_lengths > 0)
         ended, _ = count_lines(batch, ended_lines(batch, config.marks))
-        some, least = np.where(lines > 0, ended, np.nan), 1 if config.drop_lines else None
+        ended_of_any = np.where(lines > 0, ended, np.nan)  # NaN: a document without lines
+        least = 1 if config.drop_lines else None
         enough = np.where(lines >= config.min_lines, lines, 0)
         return [
-            Measure("sentence_ends", reason, some, None, least=least),
+            Measure("sentence_ends", reason, ended_of_any, None, least=least),
             Measure("sentence_end_share", reason, ended, enough, least=config.min_share),
         ]
 

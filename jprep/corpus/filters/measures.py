@@ -54,7 +54,7 @@ class Measure(NamedTuple):
 
 
 class MeasureFilter(BatchFilter):
-    """Drops documents by the first measure that is outside its limits."""
+    """Drops a document if a measure is outside its limits; the first such measure gives the reason."""
 
     @abstractmethod
     def measures(self, batch: TextBatch) -> list[Measure]:

@@ -93,7 +93,7 @@ class LibrarySegmenter(Segmenter):
             return [piece]
         try:
             return restore_spaces(piece, self.mark(piece).split(WORD))
-        except UnicodeDecodeError:
+        except UnicodeError:
             # Some entries of jumandic (in old orthography: でせうか) end inside a character. Halving avoids them.
             self.tally["halved.undecodable"] += 1
             first, second = self._analyze(piece[: len(piece) // 2]), self._analyze(piece[len(piece) // 2 :])

@@ -78,7 +78,7 @@ class ReaderSuite(StepSuite):
         assert [item for index in sorted(parts) for item in parts[index]] == whole
 
     def test_ids_of_positions_name_the_file(self, tmp_path: Path) -> None:
-        """If ids are positions, which the build does not look for repetitions in, two files share none."""
+        """If `ids_are_positions`, two files share no id: the build does not check such ids for repetitions."""
         path, reader = self.write(tmp_path), self.make()
         if reader.ids_are_positions:
             ids = [{doc.id for doc in _documents_named(reader, path, name)} for name in ("one", "other")]

@@ -131,7 +131,7 @@ def _of_source(found: EvaluationData, name: str) -> EvaluationData:
     if not sizes.get(name):
         what = f"the {found.split} split has no text of the source {name!r}"
         having = ", ".join(each for each, size in sizes.items() if size)
-        raise ConfigError(what, where=str(folder), fix=f"give one of: {having}")
+        raise ConfigError(what, where=str(folder), fix=f"give another --source: {having}")
     mix = MixConfig(repeats={each: float(each == name) for each in sizes})
     job = msgspec.structs.replace(found.job, mix=mix)
     return found._replace(job=job, source=name, tokens_per_byte=0.0)

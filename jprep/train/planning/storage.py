@@ -68,7 +68,7 @@ def estimate_storage(job: Job, plan: Plan, host: Host, run: Path) -> StorageEsti
     kept = keep.keep_last + keep.keep_best
     continues = job.train.model.continue_training
     total = (kept + 1 + int(plan.divided) + int(continues)) * each + _WEIGHT * job.parameters
-    written = "one being written" + (" (and the parts that it is joined from)" if plan.divided else "")
+    written = "one being written" + (" (and the pieces that it is joined from)" if plan.divided else "")
     more = ", one for the training to continue," if continues else ""
     text = f"{_gb(total)} for {kept} checkpoints of {_gb(each)}, {written}{more} and the initial weights"
     if (plan.target or default_target(plan, host)).elsewhere:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -99,7 +100,13 @@ def write_part(
 
 
 def write_pieces(
-    folder: Path, kind: str, shapes: Mapping[str, Shape], pieces: Mapping[str, Floats], part: int, parts: int
+    folder: Path,
+    kind: str,
+    shapes: Mapping[str, Shape],
+    pieces: Mapping[str, Floats],
+    part: int,
+    parts: int,
+    sizes: Mapping[str, Shape] | None = None,
 ) -> None:
     """Write one process's pieces of tensors into a file that `join_pieces` will read.
 
@@ -113,11 +120,12 @@ def write_pieces(
         pieces: the pieces of this process by their keys.
         part: the number of this process.
         parts: the number of processes.
+        sizes: the shapes of the pieces, if they are known; else each piece is read twice.
 
     Raises:
         OSError: the disk is full or not writable.
     """
-    sizes = {key: numbers.shape for key, numbers in pieces.items()}
+    sizes = sizes or {key: numbers.shape for key, numbers in pieces.items()}
     write_tensors(_pieces_files(folder, kind, parts)[part], sizes, lambda key: [pieces[key]])
     if part == 0:
         _shapes_file(folder, kind).write_bytes(msgspec.json.encode(shapes))
@@ -172,7 +180,16 @@ def _write_joined(folder: Path, weights: TensorPieces, averages: TensorPieces, p
         write_part(folder, OPTIMIZER, own_averages, averages.blocks, part, parts)
 
 
-class Snapshot(NamedTuple):
+class ShapedTensors(Mapping[str, Floats]):
+    """Tensors that are read when they are asked for, and whose shapes are known before."""
+
+    @property
+    @abstractmethod
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shapes by key."""
+
+
+class CheckpointPart(NamedTuple):
     """The part of a checkpoint that one process writes.
 
     Attributes:
@@ -201,7 +218,8 @@ class Snapshot(NamedTuple):
         """
         for kind, tensors, shapes in zip((WEIGHTS, OPTIMIZER), self[:2], self.shapes, strict=True):
             if self.divided:
-                write_pieces(folder, kind, shapes, tensors, self.rank, self.world)
+                sizes = tensors.shapes if isinstance(tensors, ShapedTensors) else None
+                write_pieces(folder, kind, shapes, tensors, self.rank, self.world, sizes)
             else:
                 own = {name: shapes[name] for name in tensors}
                 write_part(folder, kind, own, blocks_of(tensors), self.rank, self.world)
@@ -217,8 +235,7 @@ def blocks_of(tensors: Mapping[str, Floats]) -> Blocks:
 def write_from_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, *, first: bool) -> None:
     """Write all tensors from the first process, one tensor at a time.
 
-    The other processes iterate over the blocks too: gathering a sharded tensor is a collective operation, and every
-    host of XLA has to run the same computations.
+    The other processes iterate over the blocks too: every host of an XLA program has to run the same computations.
 
     Args:
         folder: the checkpoint's folder.

@@ -184,6 +184,22 @@ def test_library_that_changes_the_text_is_detected():
     assert liar.tally == {"unsegmented.changed": 1}
 
 
+class Japanese(LibrarySegmenter):
+    """A library that takes the characters of EUC-JP only."""
+
+    name, version, max_bytes = "japanese-only", 1, 100
+
+    def mark(self, text):
+        text.encode("euc_jp")
+        return WORD.join(text)
+
+
+def test_a_text_that_a_library_cannot_encode_is_halved():
+    segmenter = Japanese()
+    assert segmenter.segment(["日本語😀です"]) == [WORD.join("日本語😀です")]
+    assert segmenter.tally["halved.undecodable"] > 0
+
+
 class Pairs(LibrarySegmenter):
     """A library in Python: it drops spaces, ends at a NUL, and takes lone surrogates."""
 

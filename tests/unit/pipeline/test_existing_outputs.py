@@ -10,12 +10,19 @@ import pytest
 
 import jprep
 from jprep import samples
+from jprep.corpus.made_from import expected_made_from, options_made_from, without_inputs
+from jprep.dataset.manifest import read_dataset
+from jprep.dataset.pack import option_fields as dataset_options
+from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.errors import ConfigError, DamagedError, MismatchError
-from jprep.pipeline.existing_outputs import check_existing, progress_of
+from jprep.pipeline.existing_outputs import check_existing, output_state
 from jprep.pipeline.output_paths import MadeStep
+from jprep.pipeline.recipe import load_recipe
 from jprep.pipeline.run import RunPlan, RunReporter, plan_run
 from jprep.pipeline.steps import OTHER_WORK, Step
+from jprep.tokenizer.card import read_own_card
+from jprep.tokenizer.train import option_fields as tokenizer_options
 from jprep.tokenizer.train import tokenizer_directory
 
 SMALL: Mapping[str, object] = {
@@ -116,7 +123,7 @@ def test_work_that_was_only_planned_is_not_compared(recipe: Path, monkeypatch: p
     plan = plan_run(recipe, set=SMALL | {"corpus.dedup.lines": False}, until="corpus")
     assert (plan.paths.corpus / ".state").is_dir()
     check_existing(plan.recipe, plan.own_steps, plan.paths)
-    assert progress_of("corpus", plan.paths.corpus) == "new"
+    assert output_state("corpus", plan.paths.corpus) == "new"
 
 
 def test_a_tokenizer_may_be_finished_before_its_corpus_is_built_again(finished: Path) -> None:
@@ -144,6 +151,43 @@ def test_unfinished_work_is_compared(
     with pytest.raises(MismatchError, match=what):
         check_existing(plan.recipe, plan.own_steps, plan.paths)
     step: MadeStep = "corpus" if failpoint.startswith("corpus") else "tokenizer"
-    assert progress_of(step, plan.output(step)) == "begun"
+    assert output_state(step, plan.output(step)) == "unfinished"
     same = plan_run(recipe, set=SMALL, until="dataset")
     check_existing(same.recipe, same.own_steps, same.paths)
+
+
+def test_options_are_a_part_of_the_fingerprints(finished: Path) -> None:
+    plan = plan_run(finished, set=SMALL, until="dataset")
+    recipe, paths = plan.recipe, plan.paths
+    assert recipe.tokenizer and recipe.dataset
+    sources = [source.name for source in recipe.corpus.sources]
+    tokenizer, dataset = plain(tokenizer_options(recipe.tokenizer)), plain(dataset_options(recipe.dataset, sources))
+    assert tokenizer.items() <= read_own_card(paths.tokenizer).made_from.items()
+    assert dataset.items() <= read_dataset(paths.dataset).made_from.items()
+
+
+def test_options_of_a_corpus_are_its_fingerprint_without_inputs(recipe: Path) -> None:
+    Path("test.jsonl").write_text('{"text": "試験の文。"}\n', encoding="utf-8")
+    tests = [{"name": "test", "paths": ["test.jsonl"], "fields": ["text"]}]
+    near = {"corpus.dedup.near.ngram": 4, "corpus.sources.0.normalizers": [], "corpus.decontaminate": tests}
+    found = load_recipe(recipe, [])
+    changed = plan_run(recipe, set=SMALL | near, until="corpus").recipe
+    assert options_made_from(found) == without_inputs(expected_made_from(found, Path("hashes.json")))
+    assert options_made_from(changed) == without_inputs(expected_made_from(changed, Path("hashes.json")))
+
+
+def test_an_extended_tokenizer_is_compared_without_its_base(finished: Path) -> None:
+    base = Path("work/quickstart/tokenizer")
+    shutil.copytree(base, "base")
+    extended = SMALL | {"tokenizer.extends": "base", "tokenizer.vocab_size": 1450}
+    shutil.rmtree(base)
+    shutil.rmtree("work/quickstart/dataset")
+    jprep.run(finished, set=extended, until="tokenizer", workers=1)
+    Path("base").rename("moved")
+    plan = plan_run(finished, set=extended | {"tokenizer.extends": "moved"}, until="tokenizer")
+    check_existing(plan.recipe, plan.own_steps, plan.paths)
+    plan = plan_run(
+        finished, set=extended | {"tokenizer.extends": "moved", "tokenizer.vocab_size": 1460}, until="tokenizer"
+    )
+    with pytest.raises(MismatchError, match="vocab_size: was 1450, is 1460"):
+        check_existing(plan.recipe, plan.own_steps, plan.paths)

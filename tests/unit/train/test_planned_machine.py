@@ -166,7 +166,7 @@ def test_the_disk_holds_kept_checkpoints_and_the_one_being_written(tmp_path: Pat
 def test_the_disk_holds_the_parts_that_are_joined(tmp_path: Path) -> None:
     whole, parts = (estimate_storage(job(), plan(gpus(), divided=divided), HERE, tmp_path) for divided in (False, True))
     assert parts.total - whole.total == parts.checkpoint == whole.checkpoint
-    assert "one being written (and the parts that it is joined from) and the initial weights" in parts.text
+    assert "one being written (and the pieces that it is joined from) and the initial weights" in parts.text
 
 
 def test_the_disk_holds_the_state_of_a_training_that_is_continued(tmp_path: Path) -> None:

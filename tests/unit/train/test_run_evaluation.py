@@ -103,7 +103,7 @@ def test_the_rows_of_a_source_are_measured_alone(tmp_path: Path) -> None:
     for name in ("c", "d"):
         with pytest.raises(ConfigError, match=f"no text of the source '{name}'") as caught:
             choose_data(run, job, split="validation", source=name)
-        assert caught.value.fix == "give one of: a, b"
+        assert caught.value.fix == "give another --source: a, b"
 
 
 def test_figures_of_a_source_are_a_record_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from jprep.io.safetensors_file import Floats
 from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
     WEIGHTS,
-    Snapshot,
+    CheckpointPart,
     TrainProgress,
     tensors_of_part,
     write_part,
@@ -48,14 +48,14 @@ def save(folder: Path, model: ParallelModel, progress: TrainProgress, context: D
         write_progress(folder, progress)
 
 
-def take_snapshot(model: ParallelModel, progress: TrainProgress, context: DistributedContext) -> Snapshot:
+def take_snapshot(model: ParallelModel, progress: TrainProgress, context: DistributedContext) -> CheckpointPart:
     """Return the tensors that this process writes, copied from a GPU. Each process takes part; see `save`."""
     found = _tensors(model)
     own = {kind: dict(_own_arrays(tensors, context)) for kind, tensors in found.items()}
     if model.sharded:
         model.sharded.release()
     shapes = found[WEIGHTS].shapes, found[OPTIMIZER].shapes
-    return Snapshot(own[WEIGHTS], own[OPTIMIZER], shapes, progress, context.rank, context.world)
+    return CheckpointPart(own[WEIGHTS], own[OPTIMIZER], shapes, progress, context.rank, context.world)
 
 
 def _tensors(model: ParallelModel) -> dict[str, FileTensors]:

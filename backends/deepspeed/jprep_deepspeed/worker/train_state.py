@@ -22,7 +22,7 @@ from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWi
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.loss_divisor import Number, add_count, labels_or_count, or_one
 from jprep_torch.worker.optimizer import LossScale, clip, global_norm, rescale_gradients, set_rate, unscale_and_clip
-from jprep_torch.worker.trainer import StepResult, Write
+from jprep_torch.worker.trainer import CheckpointWriter, StepResult
 
 
 class TrainState:
@@ -95,7 +95,7 @@ class TrainState:
         """Write a checkpoint; each process writes some of the tensors."""
         save(folder, self._parallel, self._progress, self._context)
 
-    def copy_checkpoint(self) -> Write | None:
+    def checkpoint_writer(self) -> CheckpointWriter | None:
         """Return what writes a checkpoint from copies of a GPU's tensors; None if the tensors are in main memory."""
         if not self._copies:
             return None

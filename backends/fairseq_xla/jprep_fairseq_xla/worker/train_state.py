@@ -87,10 +87,10 @@ class TrainState:
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint's files; each process has the whole state, and the first one writes it."""
-        if self._context.saves:
+        if self._context.first or self._context.kind == "xla":
             checkpoint.save(folder, self._job, self._built, self._weights, self._trainer, first=self._context.first)
 
-    def copy_checkpoint(self) -> None:
+    def checkpoint_writer(self) -> None:
         """Return None: fairseq's optimizer is written as it is."""
 
     def _restore(self, saved: CheckpointReader) -> None:

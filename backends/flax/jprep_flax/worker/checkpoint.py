@@ -22,7 +22,7 @@ from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.run.checkpoint_files import (
     AVERAGES,
-    Snapshot,
+    CheckpointPart,
     TrainProgress,
     average_shapes,
     tensors_of_part,
@@ -67,7 +67,7 @@ class _Share(NamedTuple):
         return found
 
 
-def snapshot(state: StateArrays, job: Job, context: DistributedContext) -> Snapshot:
+def snapshot(state: StateArrays, job: Job, context: DistributedContext) -> CheckpointPart:
     """Copy what this process writes."""
     specs = parameters(job.model, job.train.objective)
     shapes = {name: tensor.shape for name, tensor in sorted(specs.items())}
@@ -78,7 +78,7 @@ def snapshot(state: StateArrays, job: Job, context: DistributedContext) -> Snaps
     copied = share.copies(state.weights, shapes)
     m, v = (share.copies(tree, averages, f"{mark}.") for mark, tree in zip(AVERAGES, state[1:3], strict=True))
     progress = TrainProgress(*(np.asarray(number.addressable_data(0)).item() for number in state[3:]))
-    return Snapshot(copied, m | v, (shapes, averages), progress, context.rank, context.world, share.divided)
+    return CheckpointPart(copied, m | v, (shapes, averages), progress, context.rank, context.world, share.divided)
 
 
 def _own_share(

@@ -21,7 +21,7 @@ from jprep.train.job.config import Job
 from jprep.train.optimization.layer_decay import rate_factors
 from jprep.train.optimization.loss_scale import initial_loss_scale
 from jprep.train.optimization.muon import uses_muon
-from jprep.train.run.checkpoint_files import AVERAGES, CheckpointReader, Snapshot, TrainProgress
+from jprep.train.run.checkpoint_files import AVERAGES, CheckpointPart, CheckpointReader, TrainProgress
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
 from jprep_flax.models.dropout import choose_masks
@@ -141,7 +141,7 @@ class TrainState:
             lowered = self._update.lower(self.arrays, self._inputs, np.zeros(2, np.uint32), np.float32(0))
             return str(lowered.compile().as_text())
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CheckpointPart:
         """Copy all that a checkpoint holds to this process's memory."""
         return snapshot(self.arrays, self._job, self._context)
 

@@ -12,7 +12,7 @@ from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.optimization.loss_scale import initial_loss_scale
-from jprep.train.run.checkpoint_files import CheckpointReader, Snapshot, TrainProgress
+from jprep.train.run.checkpoint_files import CheckpointPart, CheckpointReader, TrainProgress
 from jprep_keras.engines.base import Engine, Seeds
 from jprep_keras.models.model_with_loss import ModelWithLoss
 from jprep_keras.planning.layout import Layout
@@ -71,7 +71,7 @@ class TrainState:
         total, outputs, count = self._engine.loss(batch.inputs)
         return total, outputs[: batch.rows], count
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CheckpointPart:
         """Copy all that a checkpoint holds to this process's memory."""
         return snapshot_of(self._engine.get())
 

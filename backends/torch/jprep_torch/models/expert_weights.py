@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 from torch import Tensor
@@ -17,8 +16,6 @@ from jprep.io.safetensors_file import Floats, Shape
 
 _PARTS = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 """Last part of the name of a model's weight → the parts of each expert in it, one below the other."""
-
-_NONE: Mapping[str, int] = MappingProxyType({})
 
 _EXPERT = re.compile(r"(.*\.experts)\.\d+\.(\w+)\.weight")
 
@@ -52,12 +49,12 @@ def read_weight(files: Mapping[str, Floats], name: str) -> Floats:
 
 
 class FileTensors(Mapping[str, Tensor]):
-    """The tensors that a file has, cut from a model's weights, which are gathered one at a time.
+    """The tensors that a file has, cut from a model's weights, which are read one at a time.
 
     Args:
         shapes: names and shapes of a model's weights, or of the averages of an optimizer; or of parts of these.
-        whole: returns one of them.
-        first: in place of 0, the first row of a part in its tensor, by name.
+        read: returns one of them.
+        first: the first row of each part in its tensor, by name; 0 if absent.
 
     Attributes:
         shapes: names and shapes of the tensors in the file, in the order of the weights.
@@ -66,10 +63,10 @@ class FileTensors(Mapping[str, Tensor]):
     def __init__(
         self,
         shapes: Mapping[str, Shape],
-        whole: Callable[[str], Tensor],
-        first: Mapping[str, int] = _NONE,
+        read: Callable[[str], Tensor],
+        first: Mapping[str, int] = {},
     ) -> None:
-        self._whole, self._last = whole, ("", None)
+        self._read, self._last = read, ("", None)
         self._places: dict[str, tuple[str, tuple[int | slice, ...]]] = {}
         self.shapes: dict[str, Shape] = {}
         for name, shape in shapes.items():
@@ -77,11 +74,11 @@ class FileTensors(Mapping[str, Tensor]):
                 self._places[part], self.shapes[part] = (name, place), own
 
     def __getitem__(self, name: str) -> Tensor:
-        """Return a tensor of the file. With sharded weights each process must ask for all, in the same order."""
+        """Return a tensor of the file. If reading gathers it, each process must ask for all, in the same order."""
         weight, place = self._places[name]
         last, whole = self._last
         if last != weight or whole is None:
-            whole = self._whole(weight)
+            whole = self._read(weight)
             self._last = (weight, whole) if place else ("", None)
         found: Tensor = whole[place] if place else whole
         return found

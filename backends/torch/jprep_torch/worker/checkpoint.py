@@ -1,6 +1,6 @@
-"""A checkpoint (`jprep.train.run.checkpoint_files`): each process writes what it has, and nothing is gathered.
+"""A checkpoint (`jprep.train.run.checkpoint_files`), written without gathering tensors.
 
-Weights that every process has are written by the first one; of sharded ones each process writes its rows.
+The first process writes what every process holds; of sharded tensors each process writes its own rows.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from jprep.io.tensor_pieces import Piece
 from jprep.train.run.checkpoint_files import (
     OPTIMIZER,
     WEIGHTS,
+    CheckpointPart,
     CheckpointReader,
-    Snapshot,
+    ShapedTensors,
     TrainProgress,
     blocks_of,
     write_from_first,
@@ -51,7 +52,7 @@ class _StateTensors(NamedTuple):
         return FileTensors(self.shapes, self.read)
 
 
-class _LazyArrays(Mapping[str, Floats]):
+class _LazyArrays(ShapedTensors):
     """Tensors of files, or pieces of them; each is read from its device when it is asked for.
 
     Args:
@@ -61,6 +62,11 @@ class _LazyArrays(Mapping[str, Floats]):
 
     def __init__(self, tensors: FileTensors, names: Mapping[str, str] | None = None) -> None:
         self._tensors, self._names = tensors, names or {name: name for name in tensors}
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """The shapes by key."""
+        return {key: self._tensors.shapes[name] for key, name in self._names.items()}
 
     def __getitem__(self, key: str) -> Floats:
         return _array(self._tensors[self._names[key]])
@@ -72,12 +78,12 @@ class _LazyArrays(Mapping[str, Floats]):
         return len(self._names)
 
 
-def take_snapshot(
+def own_part(
     model: ParallelModel, optimizer: torch.optim.Optimizer, progress: TrainProgress, context: DistributedContext
-) -> Snapshot | None:
+) -> CheckpointPart | None:
     """Return what this process writes of a checkpoint; None for nothing.
 
-    Tensors are read from the device when they are written: write it before the next update, or what `copied` returns.
+    Tensors are read from the device when they are written: before the next update, or from `take_snapshot`'s copies.
 
     Args:
         model: the model.
@@ -91,14 +97,14 @@ def take_snapshot(
     shapes = sources[0].in_files.shapes, sources[1].in_files.shapes
     if not model.sharded:
         weights, averages = (_LazyArrays(one.in_files) for one in sources)
-        return Snapshot(weights, averages, shapes, progress)
+        return CheckpointPart(weights, averages, shapes, progress)
     weights, averages = (_pieces(one, context.rank, context.world) for one in sources)
-    return Snapshot(weights, averages, shapes, progress, context.rank, context.world, divided=True)
+    return CheckpointPart(weights, averages, shapes, progress, context.rank, context.world, divided=True)
 
 
-def copied(taken: Snapshot) -> Snapshot:
-    """Return a snapshot whose tensors are copied from an accelerator to main memory."""
-    return taken._replace(weights=dict(taken.weights), averages=dict(taken.averages))
+def take_snapshot(part: CheckpointPart) -> CheckpointPart:
+    """Return a part of a checkpoint whose tensors are copied from an accelerator to main memory."""
+    return part._replace(weights=dict(part.weights), averages=dict(part.averages))
 
 
 def save_from_xla(

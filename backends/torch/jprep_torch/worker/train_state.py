@@ -11,13 +11,13 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
-from jprep.train.run.checkpoint_files import CheckpointReader, Snapshot, TrainProgress
+from jprep.train.run.checkpoint_files import CheckpointPart, CheckpointReader, TrainProgress
 from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_torch.models.model_with_loss import ModelInputs, ModelResult, ModelWithLoss
 from jprep_torch.options import Options
 from jprep_torch.planning.xla import XLA_DEVICES
-from jprep_torch.worker.checkpoint import copied, restore, save_from_xla, take_snapshot
+from jprep_torch.worker.checkpoint import own_part, restore, save_from_xla, take_snapshot
 from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.distributed.parallel_model import ParallelModel, compile_model, enable_gradient_checkpointing
 from jprep_torch.worker.loss_divisor import Number, add_count, labels_or_count, or_one
@@ -30,7 +30,7 @@ from jprep_torch.worker.optimizer import (
     set_rate,
     unscale_and_clip,
 )
-from jprep_torch.worker.trainer import StepResult, Write
+from jprep_torch.worker.trainer import CheckpointWriter, StepResult
 from jprep_torch.worker.update_rules.xla_adamw import XlaAdamW
 
 
@@ -113,21 +113,21 @@ class TrainState:
         """Write a checkpoint."""
         if self._context.kind == "xla":
             save_from_xla(folder, self._parallel, self._optimizer, self._progress, self._context)
-        elif taken := self._snapshot():
-            taken.write(folder)
+        elif part := self._own_part():
+            part.write(folder)
 
-    def copy_checkpoint(self) -> Write | None:
-        """Return what writes a checkpoint from copies in main memory; None if the weights are there themselves.
+    def checkpoint_writer(self) -> CheckpointWriter | None:
+        """Return what writes a checkpoint from copies in main memory; None except on GPUs.
 
-        A CPU would need twice the memory, and XLA's programs are executed by the thread that trains.
+        On a CPU copies would double the memory, and XLA's programs have to run in the thread that trains.
         """
         if self._context.kind != "cuda":
             return None
-        taken = self._snapshot()
-        return copied(taken).write if taken else lambda folder: None
+        part = self._own_part()
+        return take_snapshot(part).write if part else lambda folder: None
 
-    def _snapshot(self) -> Snapshot | None:
-        return take_snapshot(self._parallel, self._optimizer, self._progress, self._context)
+    def _own_part(self) -> CheckpointPart | None:
+        return own_part(self._parallel, self._optimizer, self._progress, self._context)
 
     @property
     def _progress(self) -> TrainProgress:

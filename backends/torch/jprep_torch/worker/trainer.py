@@ -59,7 +59,7 @@ class PreparedBatch(NamedTuple):
     inputs: list[ModelInputs]
 
 
-Write = Callable[[Path], None]
+CheckpointWriter = Callable[[Path], None]
 """Writes a checkpoint into a folder."""
 
 
@@ -92,7 +92,7 @@ class AnyTrainState(Protocol):
     def save(self, folder: Path) -> None:
         """Write a checkpoint as described in `jprep.train.run.checkpoint_files`. Each process takes part."""
 
-    def copy_checkpoint(self) -> Write | None:
+    def checkpoint_writer(self) -> CheckpointWriter | None:
         """Return what writes a checkpoint in another thread, while training continues; None if only `save` can."""
 
 
@@ -151,7 +151,7 @@ class Trainer:
     def _save(self, step: int) -> None:
         """Save a checkpoint, while training continues if the state can be copied."""
         self._session.settle()  # so that memory holds one copy at a time
-        if write := self._state.copy_checkpoint():
+        if write := self._state.checkpoint_writer():
             self._session.save(step, write)
             return
         with self._session.checkpoint(step) as folder:

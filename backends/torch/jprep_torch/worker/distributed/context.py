@@ -40,15 +40,12 @@ class DistributedContext:
             it were alone, and must execute the whole program.
 
     Attributes:
-        first: whether this process writes files.
-        saves: whether this process takes part in saving tensors that every process holds: the first one, and all hosts
-            of an XLA program.
+        first: whether this is the first process, which writes what all processes hold.
     """
 
     def __init__(self, kind: str, rank: int = 0, world: int = 1, devices: int = 1, host: int = 0) -> None:
         self.rank, self.world, self.kind = rank, world, kind
         self.first = not rank and not host
-        self.saves = self.first or kind == "xla"
         self._mesh = _mesh(devices) if devices > 1 else None
         self.device = _device(kind)
 

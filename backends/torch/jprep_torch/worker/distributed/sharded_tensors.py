@@ -14,7 +14,7 @@ def local_part(tensor: Any) -> Tensor:
 
 
 def sharded_rows(rows: int, rank: int, world: int) -> range:
-    """Return the rows of a tensor that a process has if FSDP2 shards it; none if there are fewer rows than processes.
+    """Return the rows of a tensor that a process has if FSDP2 shards it; the last processes may have none.
 
     Args:
         rows: size of the tensor's first dimension.
