@@ -344,19 +344,20 @@ class OutputDirectory:
 
     def has_only_plans(self) -> bool:
         """Return whether nothing was done here: there are no files but plans, and the lock."""
-        return self._plans() is not None
+        lock = self.path / self.kind.lock
+        return all(path == lock or self._is_plan(path) or _is_leased(path) for path in self._walk())
 
-    def _plans(self) -> list[Path] | None:
-        """Return the files that only plan work; None if there are others besides the lock."""
-        files = [Path(parent, name) for parent, _, names in os.walk(self.path) for name in names]
-        plans = [path for path in files if path.name in _PLANS and path.is_relative_to(self.state)]
-        others = {path for path in files if not _is_leased(path)} - {self.path / self.kind.lock, *plans}
-        return None if others else plans
+    def _walk(self) -> Iterator[Path]:
+        """Yield all files, as directories are listed: there may be hundreds of thousands."""
+        return (Path(parent, name) for parent, _, names in os.walk(self.path) for name in names)
+
+    def _is_plan(self, path: Path) -> bool:
+        return path.name in _PLANS and path.is_relative_to(self.state)
 
     def _remove_plans(self) -> None:
-        if (plans := self._plans()) is None:
+        if not self.has_only_plans():
             return
-        for path in [*plans, self.path / self.kind.lock]:
+        for path in [*filter(self._is_plan, self._walk()), self.path / self.kind.lock]:
             path.unlink(missing_ok=True)
         remove_empty_folders(Path(parent) for parent, _, _ in os.walk(self.state, topdown=False))
         for folder in self._folders():
