@@ -17,7 +17,16 @@ from jprep.engine.consumed import consume_files
 from jprep.engine.manifest import write_manifest
 from jprep.engine.output_kinds import INDEX, KINDS, STATE, USAGE, OutputKind, find_outputs, is_unused
 from jprep.engine.output_paths import describe_non_directory, refuse_remote
-from jprep.engine.runner import DRIVER, RECEIPTS, Executor, ProgressReporter, read_made_from, refuse_mismatch, run_stage
+from jprep.engine.runner import (
+    DRIVER,
+    RECEIPTS,
+    STAGE_JSON,
+    Executor,
+    ProgressReporter,
+    read_made_from,
+    refuse_mismatch,
+    run_stage,
+)
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.engine.usage import UsageRecorder
 from jprep.errors import ConfigError, DamagedError, Interrupted
@@ -41,7 +50,7 @@ from jprep.plurals import and_more
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _MAX_NAMES = 3  # files that a message names
-_PLANS = {"inputs.json", "stage.json", *(kind.made_from_file for kind in KINDS if kind.made_from_file)}
+_PLANS = {"inputs.json", STAGE_JSON, *(kind.made_from_file for kind in KINDS if kind.made_from_file)}
 """Files in `STATE` that only plan work; if there are no others, nothing has been done."""
 
 

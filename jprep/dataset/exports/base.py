@@ -15,7 +15,7 @@ from jprep.dataset.mix import MixConfig, plain_mix
 from jprep.dataset.sampling.config import Packing
 from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
-from jprep.engine.runner import Executor, ProgressReporter, read_made_from
+from jprep.engine.runner import STAGE_JSON, Executor, ProgressReporter, read_made_from
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.io.atomic import file_sha256
 
@@ -177,7 +177,7 @@ class ExportJob:
     def run_stage(self, stage: Stage) -> list[Receipt]:
         """Run a stage, or what an interrupted export of the same dataset with the same options has left of it."""
         state = self._directory.state
-        begun = read_made_from(state / stage.name / "stage.json")
+        begun = read_made_from(state / stage.name / STAGE_JSON)
         if begun and begun != plain(stage.fields()):
             self._directory.clean()
         return self._directory.run_stage(stage, self._executor, self._progress)

@@ -12,7 +12,7 @@ from jprep.engine.output_kinds import DEFAULT_LOCK, STATE, OutputKind, find_outp
 from jprep.engine.queue.failures import Failure, read_failures
 from jprep.engine.queue.jobs import Jobs, read_jobs
 from jprep.engine.queue.manifest import MANIFEST, QUEUE, QueueManifest, read_queue
-from jprep.engine.runner import RECEIPTS, finished_tasks
+from jprep.engine.runner import RECEIPTS, STAGE_JSON, finished_tasks
 from jprep.errors import DamagedError
 from jprep.io.lock import is_locked
 
@@ -101,7 +101,7 @@ def _folders(folder: Path, without: Collection[Path]) -> list[Path]:
 def _status(folder: Path) -> OutputStatus:
     kinds = [each for each in find_outputs(folder) if not each.kind.container]
     finished = any(each.finished for each in kinds)
-    stages = [] if finished else sorted((folder / STATE).glob("*/stage.json"), key=_age)
+    stages = [] if finished else sorted((folder / STATE).glob(f"*/{STAGE_JSON}"), key=_age)
     kind = str(kinds[0]) if kinds else ""
     running = not finished and _is_running(folder, [each.kind for each in kinds])
     return OutputStatus(str(folder), kind, finished, running, [_stage(path.parent) for path in stages])
