@@ -79,8 +79,7 @@ def choose_data(run: Path, job: Job, given: Sequence[Path] = (), split: str = ""
     """
     lock = read_data_lock(run)
     if not job.train.data:
-        found = _from_dataset(run, job, lock, given, split)
-        return _of_source(found, source) if source else found
+        return _from_dataset(run, job, lock, given, split, source)
     for option, value in (("--split", split), ("--source", source)):
         if value:
             what = f"{option} is for datasets, and the task {job.train.task} has files with rows"
@@ -97,7 +96,7 @@ def has_test_split(run: Path, job: Job) -> bool:
     return False
 
 
-def _from_dataset(run: Path, job: Job, lock: DataLock, given: Sequence[Path], name: str) -> EvaluationData:
+def _from_dataset(run: Path, job: Job, lock: DataLock, given: Sequence[Path], name: str, source: str) -> EvaluationData:
     folder = _dataset_folder(run, job, given)
     dataset = read_dataset(folder)
     own = dataset.fingerprint == lock.dataset
@@ -111,7 +110,7 @@ def _from_dataset(run: Path, job: Job, lock: DataLock, given: Sequence[Path], na
         raise ConfigError(f"the split {chosen.name} is empty", where=str(folder), fix="give another --split")
     verify_split(folder, chosen)
     size = dataset.counts.get(f"{chosen.name}.bytes", 0)
-    return EvaluationData(
+    found = EvaluationData(
         job=_changed(job, dataset=str(folder)),
         job_split=chosen.name,
         name=dataset.name,
@@ -121,17 +120,16 @@ def _from_dataset(run: Path, job: Job, lock: DataLock, given: Sequence[Path], na
         seen=own and chosen.name == TRAIN,
         tokens_per_byte=chosen.tokens / size if size else 0.0,
     )
+    return _of_source(found, dataset, source) if source else found
 
 
-def _of_source(found: EvaluationData, name: str) -> EvaluationData:
+def _of_source(found: EvaluationData, dataset: DatasetManifest, name: str) -> EvaluationData:
     """Return the rows of one source of a dataset: a mixture that leaves out the others."""
-    [folder] = found.paths
-    sources = source_ranges(read_dataset(folder), found.split)
-    sizes = {one.name: one.stop - one.start for one in sources}
+    sizes = {one.name: one.stop - one.start for one in source_ranges(dataset, found.split)}
     if not sizes.get(name):
         what = f"the {found.split} split has no text of the source {name!r}"
         having = ", ".join(each for each, size in sizes.items() if size)
-        raise ConfigError(what, where=str(folder), fix=f"give another --source: {having}")
+        raise ConfigError(what, where=str(found.paths[0]), fix=f"give another --source: {having}")
     mix = MixConfig(repeats={each: float(each == name) for each in sizes})
     job = msgspec.structs.replace(found.job, mix=mix)
     return found._replace(job=job, source=name, tokens_per_byte=0.0)
