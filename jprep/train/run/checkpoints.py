@@ -230,12 +230,11 @@ class CheckpointStore:
             if rank.number:
                 _write_note(partial, rank.number)
             else:
+                from jprep.train.run.checkpoint_files import join_pieces  # which imports numpy
+
                 if rank.world > 1:
                     _await_ranks(partial, rank)
-                if next(partial.glob("pieces-*"), None):
-                    from jprep.train.run.checkpoint_files import join_pieces  # which imports numpy
-
-                    join_pieces(partial, rank.world)
+                join_pieces(partial, rank.world)
                 self._commit(partial, step, loss, self._best.kept(figures))
                 self._prune()
         except BaseException as error:
