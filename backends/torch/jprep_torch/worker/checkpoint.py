@@ -94,11 +94,12 @@ def own_part(
     if not (context.first or model.sharded):
         return None
     sources = _sources(model, optimizer)
-    shapes = sources[0].in_files.shapes, sources[1].in_files.shapes
+    whole = [source.in_files for source in sources]
+    shapes = whole[0].shapes, whole[1].shapes
     if not model.sharded:
-        weights, averages = (_LazyArrays(one.in_files) for one in sources)
+        weights, averages = map(_LazyArrays, whole)
         return CheckpointPart(weights, averages, shapes, progress)
-    weights, averages = (_pieces(one, context.rank, context.world) for one in sources)
+    weights, averages = (_pieces(source, context.rank, context.world) for source in sources)
     return CheckpointPart(weights, averages, shapes, progress, context.rank, context.world, divided=True)
 
 
